@@ -1,0 +1,24 @@
+// Time as the machines see it: handed in, never read.
+#pragma once
+
+#include <chrono>
+
+namespace dlaunch {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+using namespace std::chrono_literals;
+
+/// A point on this process's monotonic clock. Only `io/clock.h` reads the clock; stamps of
+/// different hosts are never compared.
+using Instant = std::chrono::time_point<std::chrono::steady_clock, nanoseconds>;
+
+/// Seconds since the Unix epoch, for people and files only; no decision rests on it.
+using UnixSeconds = double;
+
+[[nodiscard]] constexpr double to_seconds(nanoseconds duration) {
+  return std::chrono::duration<double>(duration).count();
+}
+
+}  // namespace dlaunch

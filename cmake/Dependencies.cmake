@@ -1,0 +1,17 @@
+# Everything comes from Debian 12 packages (scripts/setup installs them); LibTorch is found by trainer/.
+find_package(Threads REQUIRED)
+find_package(Boost 1.81 REQUIRED)          # headers: Asio
+find_package(OpenSSL 3.0 REQUIRED)
+find_package(Protobuf 3.21 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(tomlplusplus 3.3 REQUIRED)
+find_package(CLI11 2.1 REQUIRED)
+find_package(spdlog 1.10 REQUIRED)
+find_package(SQLite3 3.40 REQUIRED)
+find_package(tl-expected REQUIRED)
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(LIBSSH REQUIRED IMPORTED_TARGET libssh)
+if(DLAUNCH_TESTS)
+  find_package(GTest 1.12 REQUIRED)
+endif()
