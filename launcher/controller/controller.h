@@ -1,0 +1,59 @@
+// The controller of one job: launch, rendezvous and supervision joined into one pure machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/rng.h"
+#include "base/time.h"
+#include "launcher/controller/command.h"
+#include "launcher/controller/event.h"
+#include "launcher/launch/launch.h"
+#include "rendezvous/coordinator.h"
+#include "supervisor/job/job.h"
+
+namespace dlaunch::launcher::controller {
+
+struct Setting {
+  Incarnation incarnation;
+  launch::Policy launch;
+  rendezvous::Policy rendezvous;
+  supervisor::job::Policy job;
+  supervisor::job::Recovered recovered;
+  protocol::Welcome welcome;  ///< the same for all hosts
+  nanoseconds heartbeat = 100ms;
+};
+
+/// Routes events to Launch, Coordinator and Job and their commands to each other and to the hands;
+/// beats to every connected host; drops frames of other jobs, incarnations and connections.
+class Controller {
+ public:
+  Controller(Setting setting, Rng& rng, Instant now);
+  ~Controller();
+
+  [[nodiscard]] std::vector<Command> step(Instant now, const Event& event);
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+  struct HostView {
+    HostId host;
+    std::string name;
+    rendezvous::HostState state;
+    std::string reason;
+    std::optional<Instant> last_heard;
+    std::uint32_t agent_pid = 0;
+    std::vector<std::string> blind_sensors;
+    std::string scratch;
+    bool connected = false;
+  };
+  [[nodiscard]] std::vector<HostView> hosts() const;
+  [[nodiscard]] supervisor::job::View job() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlaunch::launcher::controller

@@ -1,0 +1,29 @@
+// Every bound of the wire, next to why it has that size.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace dlaunch::protocol {
+
+constexpr std::uint32_t kProtocolVersion = 1;
+constexpr const char* kGroupMain = "main";
+
+/// Before a peer has proved its key it may send a Hello only.
+constexpr std::size_t kHelloBytesMax = 64 * 1024;
+/// Assign is the largest: 65,536 ranks × ≈ 30 bytes of endpoint.
+constexpr std::size_t kFrameBytesMax = 4 * 1024 * 1024;
+constexpr std::size_t kLogFrameBytesMax = 16 * 1024;
+/// Log bytes waiting for one connection; what does not fit is dropped and counted.
+constexpr std::size_t kLogQueueBytesMax = 64 * 1024;
+/// Frames other than logs waiting for one connection; a peer that is further behind is closed.
+constexpr std::size_t kSendQueueBytesMax = 8 * 1024 * 1024;
+/// Evidence kept by an agent until acknowledged; the oldest cascade entries go first.
+constexpr std::size_t kEvidenceKeptMax = 1024;
+constexpr std::size_t kWorkerLineBytesMax = 64 * 1024;
+constexpr std::size_t kLastLinesMax = 20;
+constexpr std::size_t kLastLineBytesMax = 512;
+/// TLS handshakes not finished yet; more are refused at once, before any key is looked at.
+constexpr std::size_t kHandshakesPendingMax = 256;
+
+}  // namespace dlaunch::protocol

@@ -1,0 +1,103 @@
+// What the coordinator answers. Every answer carries its reason as a sentence.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace dlaunch::rendezvous {
+
+enum class HostState {
+  connecting,
+  ready,
+  active,
+  spare,
+  suspect,
+  lost,
+  quarantined,
+  drained,
+  failed
+};
+[[nodiscard]] const char* to_string(HostState state);
+
+struct Member {
+  HostId host;
+  Rank first_rank;
+  std::uint32_t workers = 1;
+  std::string data_address;
+};
+/// Ranks are dense and follow file order; a spare takes the ranks of the host it replaces.
+struct Plan {
+  Generation generation;
+  std::vector<Member> members;  ///< by first_rank
+  std::uint32_t world_size = 0;
+  /// Hosts that take a lost member's place, for the incident: (lost, replacement).
+  std::vector<std::pair<HostId, HostId>> replaced;
+};
+
+struct HostBecame {
+  HostId host;
+  HostState state;
+  std::string reason;
+};
+struct HostSuspected {
+  HostId host;
+  nanoseconds silent{};
+};
+struct HostCleared {
+  HostId host;
+};
+/// Convicted: silent for longer than lost_after. The connection is to be closed (`DropHost`).
+struct HostLost {
+  HostId host;
+  Instant last_heard;
+  std::string sentence;
+};
+/// The connection closed and no successor said hello in time, or a successor came (`replaced_by`).
+struct AgentGone {
+  HostId host;
+  Instant closed_at;
+  bool successor = false;  ///< a new agent process of the same boot is here
+};
+/// A host that was lost, failed or drained is back and fit: a spare, or room for it in the job.
+struct HostReturned {
+  HostId host;
+  bool joins = false;  ///< the job has room: worth a new generation at a step boundary
+};
+struct DropHost {
+  HostId host;
+  std::string reason;
+};
+/// The start can begin (every host ready or failed, or enough at start_timeout).
+struct QuorumReached {
+  std::string sentence;
+};
+/// Fewer than hosts_min can be had; `sentence` names each missing host and its cause.
+struct QuorumImpossible {
+  std::string sentence;
+  bool all_by_key = false;  ///< every missing host failed by key or host key: exit 77
+};
+/// Every few seconds while waiting: who is missing and why.
+struct StillWaiting {
+  std::string sentence;
+};
+/// Answers FormAsked.
+struct Formed {
+  Plan plan;
+  std::string reason;
+};
+/// Answers FormAsked when below the minimum; Formed or CannotForm follows when it changes.
+struct CannotForm {
+  std::string sentence;
+};
+
+using Command =
+    std::variant<HostBecame, HostSuspected, HostCleared, HostLost, AgentGone, HostReturned,
+                 DropHost, QuorumReached, QuorumImpossible, StillWaiting, Formed, CannotForm>;
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,42 @@
+// Who is in, which generation, which rank: the rendezvous service as a pure machine.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "rendezvous/command.h"
+#include "rendezvous/event.h"
+#include "rendezvous/policy.h"
+
+namespace dlaunch::rendezvous {
+
+/// Owned by the controller and used on its thread only. The same calls give the same answers.
+class Coordinator {
+ public:
+  /// `last`: the newest generation of an earlier incarnation (0: none); the next one is higher.
+  Coordinator(Policy policy, Generation last, Instant now);
+  ~Coordinator();
+  Coordinator(Coordinator&&) noexcept;
+  Coordinator& operator=(Coordinator&&) noexcept;
+
+  [[nodiscard]] std::vector<Command> step(Instant now, const Event& event);
+  /// nullopt: nothing to wait for but events.
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+  /// For status.
+  struct HostView {
+    HostState state;
+    std::string reason;
+    std::optional<Instant> last_heard;
+  };
+  [[nodiscard]] HostView view(HostId host) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlaunch::rendezvous

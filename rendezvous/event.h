@@ -1,0 +1,78 @@
+// What happens to the coordinator. One writer: the controller that owns it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace dlaunch::rendezvous {
+
+/// The launch gave a host up for now; `retried`: it is dialled again later by itself.
+struct LaunchFailed {
+  HostId host;
+  std::string cause;
+  std::string sentence;
+};
+/// A Hello that passed authentication; a new `agent` or `boot_id` means the old processes are gone.
+struct Arrived {
+  HostId host;
+  std::string boot_id;
+  std::uint64_t agent = 0;
+  /// Highest generation of which workers still run there; 0: none.
+  Generation running{};
+};
+struct ReadyReported {
+  HostId host;
+  std::uint32_t workers = 1;
+  std::string data_address;
+};
+struct UnfitReported {
+  HostId host;
+  std::string sentence;
+};
+/// A frame came whose acknowledged frame of ours was sent at `acknowledged_sent_at`.
+struct Heard {
+  HostId host;
+  std::optional<Instant> acknowledged_sent_at;
+};
+/// The connection closed: the agent process is gone or replaced it; not silence.
+struct Closed {
+  HostId host;
+  std::string reason;
+};
+/// The controller itself did not run for `gap`.
+struct Stalled {
+  nanoseconds gap{};
+};
+/// The job wants the next generation. Members that are still fit keep their ranks where they can.
+struct FormAsked {
+  std::set<HostId> without;  ///< hosts not to be used this time (drained, failed, being dealt with)
+  std::string reason;
+};
+/// All workers of this host are gone and it may be used as a spare or be let in again.
+struct HostCleaned {
+  HostId host;
+};
+/// The host's own fault, counted for the quarantine.
+struct HostBlamed {
+  HostId host;
+  std::string reason;
+};
+struct DrainAsked {
+  HostId host;
+};
+struct AddAsked {
+  HostId host;
+};
+struct DeadlineDue {};
+
+using Event =
+    std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, Closed, Stalled,
+                 FormAsked, HostCleaned, HostBlamed, DrainAsked, AddAsked, DeadlineDue>;
+
+}  // namespace dlaunch::rendezvous

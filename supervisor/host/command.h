@@ -1,0 +1,75 @@
+// What a host's agent answers. The shell carries it out; the comment names the event that reports
+// it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+#include "protocol/worker_message.h"
+
+namespace dlaunch::supervisor::host {
+
+/// Sending order on the socket: abort answers, assign answers, heartbeat before evidence before
+/// logs.
+struct Send {
+  protocol::AgentFrame frame;  ///< number and acknowledged are the shell's
+};
+/// Closes the connection; the shell dials again.
+struct Reconnect {
+  std::string reason;
+};
+/// WorkerStarted or WorkerNotStarted, later WorkerEnded. The shell adds DLAUNCH_SOCKET,
+/// TORCHELASTIC_ERROR_FILE and the log files.
+struct StartWorker {
+  Rank rank;
+  std::uint32_t local_rank = 0;
+  Generation generation;
+  std::vector<std::string> argv;  ///< ${…} replaced
+  std::string directory;
+  std::map<std::string, std::string> environment;
+};
+struct TellWorker {
+  Rank rank;
+  Generation generation;
+  protocol::AgentMessage message;
+};
+/// SIGTERM to each worker's process group.
+struct AskWorkersToEnd {};
+/// SIGCONT + SIGKILL to every process of the job on this host but agent and holder, until two scans
+/// find none: AllGone, else Undead.
+struct KillAll {};
+struct PickPort {
+  Generation generation;
+};
+struct CheckSelf {
+  protocol::JobSpec job;
+};
+struct CommitCheckpoint {
+  Generation generation;
+  protocol::Commit commit;
+};
+/// Takes the lock and renews it until the agent leaves or another order comes.
+struct InspectCheckpoints {
+  std::string directory;
+  std::string job;
+  nanoseconds lock_stale_after{};
+};
+/// The end: flush what is queued, remove the job's sockets, tell the holder all is over, exit.
+struct Exit {
+  std::string reason;
+};
+/// For agent.log, when a reason changes.
+struct Note {
+  std::string sentence;
+};
+
+using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll,
+                             PickPort, CheckSelf, CommitCheckpoint, InspectCheckpoints, Exit, Note>;
+
+}  // namespace dlaunch::supervisor::host

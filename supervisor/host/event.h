@@ -1,0 +1,111 @@
+// What happens to a host's agent: from the controller, its workers, its processes and its disk.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+#include "protocol/worker_message.h"
+
+namespace dlaunch::supervisor::host {
+
+/// TLS is up and mutual proof done; the machine says Hello.
+struct ConnectionUp {};
+/// Down, or an attempt failed; the shell dials again by itself with back-off until told to stop.
+struct ConnectionDown {
+  std::string reason;
+};
+struct FromController {
+  protocol::ControllerFrame frame;
+};
+/// A line of a worker's socket, already parsed. `generation` is that of the process.
+struct WorkerSaid {
+  Rank rank;
+  Generation generation;
+  protocol::WorkerMessage message;
+};
+struct WorkerStarted {
+  Rank rank;
+  Generation generation;
+  std::uint32_t pid = 0;
+};
+struct WorkerNotStarted {
+  Rank rank;
+  Generation generation;
+  std::string sentence;
+};
+struct WorkerEnded {
+  Rank rank;
+  Generation generation;
+  std::uint32_t pid = 0;
+  int code = 0;
+  int signal = 0;
+  bool out_of_memory = false;
+  std::vector<std::string> last_lines;
+  std::string error_message;
+};
+/// Progress found in a program's output or files.
+struct ProgramStep {
+  Rank rank;
+  Generation generation;
+  std::uint64_t step = 0;
+};
+struct OutputLines {
+  Rank rank;
+  Generation generation;
+  bool error_stream = false;
+  std::string text;
+  std::uint64_t dropped = 0;
+};
+/// Two scans in a row found no process of this job and host but the agent and the holder.
+struct AllGone {};
+/// SIGKILL did not help (D state) within the limit.
+struct Undead {
+  std::string sentence;
+};
+struct PortPicked {
+  Generation generation;
+  std::uint32_t port = 0;  ///< 0: none to be had
+};
+struct SelfChecked {
+  protocol::Ready ready;
+};
+struct CommitDone {
+  std::uint64_t step = 0;
+  std::string error;
+};
+struct Inspected {
+  protocol::CheckpointsFound found;
+};
+/// Letter of /proc/<pid>/stat, read with each heartbeat.
+struct ProcessStateSeen {
+  Rank rank;
+  Generation generation;
+  std::string letter;
+};
+struct LinkSeen {
+  std::string interface;
+  bool up = true;
+  double down_seconds = 0;
+};
+/// The agent itself did not run for `gap` (CLOCK_BOOTTIME).
+struct Stalled {
+  nanoseconds gap{};
+};
+/// SIGTERM to the agent.
+struct LeaveAsked {
+  std::string reason;
+};
+struct DeadlineDue {};
+
+using Event = std::variant<ConnectionUp, ConnectionDown, FromController, WorkerSaid, WorkerStarted,
+                           WorkerNotStarted, WorkerEnded, ProgramStep, OutputLines, AllGone, Undead,
+                           PortPicked, SelfChecked, CommitDone, Inspected, ProcessStateSeen,
+                           LinkSeen, Stalled, LeaveAsked, DeadlineDue>;
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,50 @@
+// What happens to the job: from agents (wire messages), the coordinator, the user and the disk.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+#include "rendezvous/command.h"
+
+namespace dlaunch::supervisor::job {
+
+/// Already fenced by job, group and incarnation; the machine fences the generation itself, at the
+/// top of `step`. Hello and Ready do not come here.
+struct FromAgent {
+  HostId host;
+  protocol::AgentFrame frame;
+};
+/// HostLost, AgentGone, HostReturned, QuorumReached, QuorumImpossible, Formed, CannotForm; others
+/// are ignored.
+struct FromCoordinator {
+  rendezvous::Command command;
+};
+/// `dlaunch stop`, Ctrl-C, SIGTERM to an attached viewer (`preempted`).
+struct StopAsked {
+  bool now = false;  ///< no checkpoint
+  bool preempted = false;
+  std::string reason;
+};
+struct CheckpointAsked {};
+/// The record with this ticket is on disk.
+struct Journaled {
+  std::uint64_t ticket = 0;
+};
+/// run.db cannot be written; decisions pause until it can.
+struct JournalFailed {
+  std::string sentence;
+};
+/// The host's workers can be let in at the next step boundary, by the user's wish (`add`, `drain`).
+struct RegroupAsked {
+  std::string reason;
+};
+struct DeadlineDue {};
+
+using Event = std::variant<FromAgent, FromCoordinator, StopAsked, CheckpointAsked, Journaled,
+                           JournalFailed, RegroupAsked, DeadlineDue>;
+
+}  // namespace dlaunch::supervisor::job
