@@ -1,0 +1,70 @@
+// Connects the ranks of one generation with each other, and only them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/comm/io/abort_flag.h"
+#include "trainer/comm/io/socket.h"
+
+namespace dlaunch::comm {
+
+/// Shorter secrets are refused.
+constexpr std::size_t kTokenBytesMin = 16;
+using Token = std::vector<std::byte>;
+/// nullopt: not hex, or shorter than kTokenBytesMin.
+[[nodiscard]] std::optional<Token> token_from_hex(std::string_view hex);
+
+/// Where the other ranks find this one. Opened before ranks are known and kept from generation to
+/// generation; who connects in between waits in the kernel's queue.
+class MeshListener {
+ public:
+  /// `address`: numeric IPv4 or IPv6 of the data network; the kernel chooses the port.
+  [[nodiscard]] static Result<MeshListener> open(const std::string& address);
+
+  [[nodiscard]] const std::string& address() const { return address_; }
+  [[nodiscard]] std::uint16_t port() const { return port_; }
+  [[nodiscard]] int fd() const { return socket_.fd(); }
+
+ private:
+  MeshListener(Socket socket, std::string address, std::uint16_t port)
+      : socket_(std::move(socket)), address_(std::move(address)), port_(port) {}
+
+  Socket socket_;
+  std::string address_;
+  std::uint16_t port_;
+};
+
+struct MeshEndpoint {
+  Rank rank;
+  std::string address;  ///< numeric
+  std::uint16_t port = 0;
+};
+
+struct MeshSettings {
+  Rank rank;
+  std::uint32_t world_size = 1;
+  std::vector<MeshEndpoint> endpoints;  ///< of all ranks, in any order
+  Token token;                          ///< of the generation; proved, never sent
+  Generation generation;
+  std::string group = "main";
+  milliseconds connect_limit = 60s;  ///< for the whole mesh
+  milliseconds operation_limit =
+      30min;  ///< for each collective; the supervisor judges hangs sooner
+};
+
+/// Dials every higher rank and lets in every lower one, all at once; both sides prove the token.
+/// Strangers, other generations and wrong proofs are refused and disturb nobody. Returns when all
+/// connections stand.
+[[nodiscard]] CommResult<std::unique_ptr<Communicator>> connect_mesh(
+    MeshListener& listener, const MeshSettings& settings, std::shared_ptr<AbortFlag> abort);
+
+}  // namespace dlaunch::comm
