@@ -1,7 +1,9 @@
 // Time as the machines see it: handed in, never read.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <optional>
 
 namespace dlaunch {
 
@@ -19,6 +21,14 @@ using UnixSeconds = double;
 
 [[nodiscard]] constexpr double to_seconds(nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+/// The earlier of two deadlines, of which either may be missing.
+[[nodiscard]] constexpr std::optional<Instant> earlier(std::optional<Instant> a,
+                                                       std::optional<Instant> b) {
+  if (!a) return b;
+  if (!b) return a;
+  return std::min(*a, *b);
 }
 
 }  // namespace dlaunch

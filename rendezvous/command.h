@@ -81,6 +81,7 @@ struct QuorumReached {
 struct QuorumImpossible {
   std::string sentence;
   bool all_by_key = false;  ///< every missing host failed by key or host key: exit 77
+  bool by_files = false;    ///< a host lacks a file or has another one: exit 65
 };
 /// Every few seconds while waiting: who is missing and why.
 struct StillWaiting {

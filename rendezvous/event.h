@@ -33,6 +33,7 @@ struct ReadyReported {
 };
 struct UnfitReported {
   HostId host;
+  bool by_files = false;  ///< a file that the job needs is missing there or differs
   std::string sentence;
 };
 /// A frame came whose acknowledged frame of ours was sent at `acknowledged_sent_at`.

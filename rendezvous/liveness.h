@@ -1,0 +1,58 @@
+// Who is silent, and since when: one expiry per watched host, in order.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+
+namespace dlaunch::rendezvous {
+
+/// A host is heard by a frame that also acknowledges a recent frame of ours, so that a one-way cut
+/// is silence in both directions. Each call is O(log hosts).
+class Liveness {
+ public:
+  /// `heartbeat`: how far acknowledgements lag behind by themselves.
+  Liveness(nanoseconds heartbeat, nanoseconds lost_after)
+      : heartbeat_(heartbeat), lost_after_(lost_after) {}
+
+  void watch(HostId host, Instant now);
+  void forget(HostId host);
+  /// True when the host had been reported by `newly_suspect` and is heard again.
+  [[nodiscard]] bool heard(HostId host, Instant now, std::optional<Instant> acknowledged_sent_at);
+  /// All watched hosts count as heard now; returns those that had been suspect.
+  [[nodiscard]] std::vector<HostId> reset(Instant now);
+
+  /// Silent for more than half of lost_after, each reported once.
+  [[nodiscard]] std::vector<HostId> newly_suspect(Instant now);
+  /// Silent for lost_after; they stay watched until forgotten.
+  [[nodiscard]] std::vector<HostId> expired(Instant now) const;
+  [[nodiscard]] bool is_suspect(HostId host) const { return suspects_.contains(host); }
+  [[nodiscard]] std::size_t suspects() const { return suspects_.size(); }
+  [[nodiscard]] std::size_t watched() const { return watched_.size(); }
+  [[nodiscard]] std::optional<Instant> last_heard(HostId host) const;
+  /// When the next host becomes suspect or expires.
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+
+ private:
+  struct Seen {
+    Instant frame;
+    Instant acknowledged;
+  };
+  [[nodiscard]] Instant since(const Seen& seen) const;
+  void move(HostId host, const Seen& seen);
+
+  nanoseconds heartbeat_;
+  nanoseconds lost_after_;
+  std::map<HostId, Seen> watched_;
+  std::set<std::pair<Instant, HostId>> quiet_;   ///< not suspect, by silent-since
+  std::set<std::pair<Instant, HostId>> silent_;  ///< suspect, by silent-since
+  std::set<HostId> suspects_;
+};
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,230 @@
+#include "rendezvous/coordinator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace dlaunch::rendezvous {
+namespace {
+
+constexpr HostId kA{0}, kB{1}, kC{2}, kS{3};
+Instant at(milliseconds since) { return Instant{} + 1h + since; }
+
+template <class T>
+std::vector<T> of(const std::vector<Command>& commands) {
+  std::vector<T> found;
+  for (const auto& command : commands) {
+    if (const auto* wanted = std::get_if<T>(&command)) found.push_back(*wanted);
+  }
+  return found;
+}
+
+/// Three hosts and a spare; each call returns what the machine answered.
+class CoordinatorTest : public ::testing::Test {
+ protected:
+  static Policy policy(std::uint32_t hosts_min) {
+    Policy p;
+    p.hosts = {{kA, "a"}, {kB, "b"}, {kC, "c"}, {kS, "s", true}};
+    p.hosts_min = hosts_min;
+    p.hosts_max = 3;
+    p.successor_limit = 900ms;
+    return p;
+  }
+  void SetUp() override { start(2); }
+  void start(std::uint32_t hosts_min) {
+    machine_.emplace(policy(hosts_min), Generation{0}, at(0ms));
+  }
+  std::vector<Command> step(milliseconds t, const Event& event) {
+    return machine_->step(at(t), event);
+  }
+  std::vector<Command> ready(milliseconds t, HostId host, std::uint64_t agent = 1) {
+    auto commands = step(t, Arrived{host, "boot", agent, Generation{0}});
+    const auto more = step(t, ReadyReported{host, 2, "10.0.0." + std::to_string(host.value)});
+    commands.insert(commands.end(), more.begin(), more.end());
+    return commands;
+  }
+  void all_ready() {
+    for (const auto host : {kA, kB, kC, kS}) last_ = ready(0ms, host);
+  }
+  Plan form(milliseconds t) {
+    const auto formed = of<Formed>(step(t, FormAsked{{}, "start"}));
+    EXPECT_EQ(formed.size(), 1U);
+    return formed.empty() ? Plan{} : formed.front().plan;
+  }
+  void beat(milliseconds t, std::initializer_list<HostId> hosts) {
+    for (const auto host : hosts) (void)step(t, Heard{host, at(t) - 1ms});
+  }
+  std::vector<Command> last_;
+  std::optional<Coordinator> machine_;
+};
+
+TEST_F(CoordinatorTest, StartsOnceEveryHostIsReadyOrFailed) {
+  EXPECT_TRUE(of<QuorumReached>(ready(0ms, kA)).empty());
+  EXPECT_TRUE(of<QuorumReached>(ready(0ms, kB)).empty());
+  EXPECT_TRUE(of<QuorumReached>(ready(0ms, kC)).empty()) << "the spare is still connecting";
+  EXPECT_EQ(of<QuorumReached>(step(1ms, LaunchFailed{kS, "refused", "nobody listens"})).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, ALateHostIsWaitedForUntilTheStartTimeoutOnly) {
+  for (const auto host : {kA, kB, kS}) (void)ready(0ms, host);
+  beat(599s + 900ms, {kA, kB, kS});
+  (void)step(600s, Stalled{});
+  EXPECT_EQ(of<QuorumReached>(step(600s, DeadlineDue{})).size(), 1U);
+}
+
+TEST_F(CoordinatorTest, TooFewHostsByKeyOnlySaysSo) {
+  start(3);
+  (void)ready(0ms, kA);
+  (void)step(0ms, LaunchFailed{kB, "auth_refused", "b: the key was refused"});
+  (void)step(0ms, LaunchFailed{kC, "host_key_changed", "c: another host key"});
+  const auto impossible =
+      of<QuorumImpossible>(step(0ms, LaunchFailed{kS, "auth_refused", "s: the key was refused"}));
+  ASSERT_EQ(impossible.size(), 1U);
+  EXPECT_TRUE(impossible[0].all_by_key);
+  EXPECT_NE(impossible[0].sentence.find("c: another host key"), std::string::npos);
+}
+
+TEST_F(CoordinatorTest, RanksAreDenseInFileOrder) {
+  all_ready();
+  EXPECT_EQ(of<QuorumReached>(last_).size(), 1U);
+  const auto plan = form(1ms);
+  EXPECT_EQ(plan.generation, Generation{1});
+  EXPECT_EQ(plan.world_size, 6U);
+  ASSERT_EQ(plan.members.size(), 3U);
+  EXPECT_EQ(plan.members[1].host, kB);
+  EXPECT_EQ(plan.members[1].first_rank, Rank{2});
+  EXPECT_EQ(machine_->view(kS).state, HostState::spare);
+  EXPECT_EQ(machine_->view(kA).state, HostState::active);
+}
+
+TEST_F(CoordinatorTest, ASilentHostIsLostAndItsRanksGoToTheSpare) {
+  all_ready();
+  (void)form(0ms);
+  for (auto t = 100ms; t <= 500ms; t += 100ms) beat(t, {kA, kC, kS});
+  EXPECT_EQ(of<HostSuspected>(step(300ms, DeadlineDue{})).size(), 1U);
+  beat(600ms, {kA, kC, kS});
+  const auto commands = step(600ms, DeadlineDue{});
+  ASSERT_EQ(of<HostLost>(commands).size(), 1U);
+  EXPECT_EQ(of<HostLost>(commands)[0].host, kB);
+  EXPECT_EQ(of<DropHost>(commands).size(), 1U);
+  const auto plan = form(601ms);
+  EXPECT_EQ(plan.members[1].host, kS);
+  EXPECT_EQ(plan.members[1].first_rank, Rank{2});
+  EXPECT_EQ(plan.replaced, (std::vector<std::pair<HostId, HostId>>{{kB, kS}}));
+}
+
+TEST_F(CoordinatorTest, AWishToFormWaitsUntilASuspectMemberIsClearedOrLost) {
+  all_ready();
+  (void)form(0ms);
+  for (auto t = 100ms; t <= 400ms; t += 100ms) beat(t, {kA, kC, kS});
+  (void)step(400ms, DeadlineDue{});
+  EXPECT_TRUE(of<Formed>(step(401ms, FormAsked{{}, "worker lost"})).empty());
+  const auto formed = of<Formed>(step(450ms, Heard{kB, at(449ms)}));
+  ASSERT_EQ(formed.size(), 1U);
+  EXPECT_EQ(formed[0].plan.members[1].host, kB);
+}
+
+TEST_F(CoordinatorTest, AKilledAgentsSuccessorKeepsTheSeat) {
+  all_ready();
+  (void)form(0ms);
+  EXPECT_TRUE(of<HostLost>(step(10ms, Closed{kB, "reset"})).empty());
+  EXPECT_TRUE(of<Formed>(step(20ms, FormAsked{{}, "peers lost it"})).empty());
+  const auto gone = of<AgentGone>(step(60ms, Arrived{kB, "boot", 2, Generation{0}}));
+  ASSERT_EQ(gone.size(), 1U);
+  EXPECT_TRUE(gone[0].successor);
+  EXPECT_EQ(gone[0].closed_at, at(10ms));
+  const auto formed = of<Formed>(step(80ms, ReadyReported{kB, 2, "10.0.0.1"}));
+  ASSERT_EQ(formed.size(), 1U);
+  EXPECT_EQ(formed[0].plan.members[1].host, kB);
+}
+
+TEST_F(CoordinatorTest, AnAgentWithoutSuccessorIsAHostLost) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(10ms, Closed{kB, "reset"});
+  beat(850ms, {kA, kC, kS});
+  EXPECT_TRUE(of<HostLost>(step(900ms, DeadlineDue{})).empty());
+  const auto lost = of<HostLost>(step(910ms, DeadlineDue{}));
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].last_heard, at(10ms));
+}
+
+TEST_F(CoordinatorTest, TheSameAgentOnANewConnectionIsOnlyCleared) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(10ms, Closed{kB, "reset"});
+  const auto commands = step(50ms, Arrived{kB, "boot", 1, Generation{1}});
+  EXPECT_TRUE(of<AgentGone>(commands).empty());
+  EXPECT_EQ(of<HostCleared>(commands).size(), 1U);
+  EXPECT_EQ(machine_->view(kB).state, HostState::active);
+}
+
+TEST_F(CoordinatorTest, AReturnedHostJoinsOnlyWhenItIsCleanAndThereIsRoom) {
+  all_ready();
+  (void)step(1ms, Closed{kS, "reset"});
+  (void)form(2ms);
+  for (auto t = 100ms; t <= 600ms; t += 100ms) beat(t, {kA, kC});
+  (void)step(600ms, DeadlineDue{});
+  (void)step(901ms, DeadlineDue{});
+  beat(901ms, {kA, kC});
+  EXPECT_EQ(form(902ms).members.size(), 2U);
+  EXPECT_TRUE(of<HostReturned>(step(950ms, Arrived{kB, "boot", 1, Generation{1}})).empty());
+  EXPECT_TRUE(of<HostReturned>(step(960ms, ReadyReported{kB, 2, "10.0.0.1"})).empty())
+      << "workers of the old generation still run there";
+  const auto returned = of<HostReturned>(step(970ms, HostCleaned{kB}));
+  ASSERT_EQ(returned.size(), 1U);
+  EXPECT_TRUE(returned[0].joins);
+  EXPECT_EQ(form(980ms).members.size(), 3U);
+}
+
+TEST_F(CoordinatorTest, BelowTheMinimumItSaysWhoIsMissingAndFormsWhenOneIsBack) {
+  start(3);
+  all_ready();
+  (void)form(0ms);
+  (void)step(1ms, Closed{kB, "reset"});
+  (void)step(1ms, Closed{kS, "reset"});
+  beat(500ms, {kA, kC});
+  beat(900ms, {kA, kC});
+  (void)step(902ms, DeadlineDue{});
+  const auto cannot = of<CannotForm>(step(903ms, FormAsked{{}, "b is lost"}));
+  ASSERT_EQ(cannot.size(), 1U);
+  EXPECT_NE(cannot[0].sentence.find("b: "), std::string::npos);
+  const auto formed = of<Formed>(ready(950ms, kB, 7));
+  ASSERT_EQ(formed.size(), 1U);
+  EXPECT_EQ(formed[0].plan.members[1].host, kB);
+}
+
+TEST_F(CoordinatorTest, AControllerThatIsCutOffConvictsNobody) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(300ms, DeadlineDue{});
+  auto commands = step(600ms, DeadlineDue{});
+  EXPECT_TRUE(of<HostLost>(commands).empty());
+  EXPECT_EQ(of<StillWaiting>(commands).size(), 1U);
+  EXPECT_GT(machine_->next_deadline(), at(601ms)) << "and it does not spin meanwhile";
+  commands = step(30'600ms, DeadlineDue{});
+  EXPECT_EQ(of<HostLost>(commands).size(), 4U) << "but not for ever";
+}
+
+TEST_F(CoordinatorTest, AStallOfTheControllerClearsAllSuspicion) {
+  all_ready();
+  (void)form(0ms);
+  beat(350ms, {kA, kC, kS});
+  (void)step(350ms, DeadlineDue{});
+  EXPECT_EQ(of<HostCleared>(step(5s, Stalled{4s})).size(), 1U);
+  EXPECT_TRUE(of<HostLost>(step(5s, DeadlineDue{})).empty());
+}
+
+TEST_F(CoordinatorTest, TheThirdFaultWithinAnHourIsAQuarantine) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(1ms, HostBlamed{kB, "lost"});
+  (void)step(2ms, HostBlamed{kB, "lost"});
+  EXPECT_EQ(machine_->view(kB).state, HostState::active);
+  (void)step(3ms, HostBlamed{kB, "lost"});
+  EXPECT_EQ(machine_->view(kB).state, HostState::quarantined);
+  EXPECT_EQ(form(4ms).members[1].host, kS);
+}
+
+}  // namespace
+}  // namespace dlaunch::rendezvous
