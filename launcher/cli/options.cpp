@@ -1,0 +1,190 @@
+#include "launcher/cli/options.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "base/units.h"
+
+namespace dlaunch::launcher::cli {
+namespace {
+
+constexpr int kUsage = 64;
+constexpr const char* kVersion = "dlaunch 0.1.0\n";
+
+constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs on many hosts.
+
+  dlaunch [--hostfile hosts.toml] train.toml   run and watch; no hostfile: this machine
+  dlaunch run ...                              the same (--detach, --set KEY=VALUE, --fresh, --dry-run)
+  dlaunch list                                 the jobs of this user on this machine
+  dlaunch attach [JOB]                         watch a job again
+  dlaunch resume [JOB]                         go on after the login host rebooted or the job stopped
+  dlaunch status [JOB]                         hosts, ranks, step, incidents (--json, --watch, --wait)
+  dlaunch logs [JOB]                           the workers' output (--rank, --host, --follow)
+  dlaunch events [JOB]                         everything that happened, one line each (--json)
+  dlaunch stop [JOB]                           checkpoint, then stop (--now: no checkpoint)
+
+A JOB is a name or an id; left out, it is the only or newest one. Each command has -h.
+Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 74 storage,
+75 stopped and can be resumed, 76 given up, 77 SSH key, 130 stopped at once; others are the program's.
+)";
+
+/// Named in the contract, built later.
+const std::set<std::string> kNotAvailable = {"check", "plan",     "drain",      "add",  "report",
+                                             "drill", "simulate", "checkpoint", "clean"};
+const std::set<std::string> kJobStates = {"starting", "running",  "recovering", "waiting",
+                                          "stopping", "finished", "stopped",    "failed"};
+
+/// Parses with `app`; nullopt: go on, else what to say.
+std::optional<Said> parse_with(CLI::App& app, std::vector<std::string> arguments) {
+  std::reverse(arguments.begin(), arguments.end());
+  try {
+    app.parse(std::move(arguments));
+  } catch (const CLI::CallForHelp&) {
+    return Said{0, app.help()};
+  } catch (const CLI::ParseError& error) {
+    return Said{kUsage, "dlaunch: " + std::string(error.what()) + "\nSee `dlaunch " +
+                            (app.get_name() == "run" ? "" : app.get_name() + " ") + "-h`.\n"};
+  }
+  return std::nullopt;
+}
+
+void add_job(CLI::App& app, std::string& job) {
+  app.add_option("JOB", job, "name or id of the job; default: the only or newest one");
+}
+
+Options parse_run(std::vector<std::string> arguments) {
+  RunOptions options;
+  CLI::App app("Run a training job and watch it.", "run");
+  app.add_option("--hostfile", options.hostfile,
+                 "hosts.toml, or a hostfile of Open MPI, MPICH, DeepSpeed");
+  app.add_option("--from", options.from, "take the hosts from a scheduler's environment: slurm")
+      ->check(CLI::IsMember({"slurm"}));
+  app.add_option("train.toml", options.train_file, "what to run")->required();
+  app.add_option("--set", options.set, "override a key of train.toml: --set job.name=x")
+      ->allow_extra_args(false);
+  app.add_flag("--detach", options.detach, "return once the job runs");
+  app.add_flag("--fresh", options.fresh, "start anew; the checkpoint directory must be empty");
+  app.add_flag("--attached", options.attached, "tie the job to this process (for schedulers)");
+  app.add_flag("--dry-run", options.dry_run, "print the plan, start nothing");
+  app.add_flag("--json", options.json, "with --dry-run: as JSON");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  if (!options.hostfile.empty() && !options.from.empty()) {
+    return Said{kUsage, "dlaunch: --hostfile and --from exclude each other\n"};
+  }
+  if (options.detach && options.attached) {
+    return Said{kUsage, "dlaunch: --detach and --attached exclude each other\n"};
+  }
+  return options;
+}
+
+Options parse_list(std::vector<std::string> arguments) {
+  ListOptions options;
+  CLI::App app("List this user's jobs on this machine.", "list");
+  app.add_flag("--json", options.json, "as JSON");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
+Options parse_attach(std::vector<std::string> arguments) {
+  AttachOptions options;
+  CLI::App app("Watch a job again. Ctrl-C detaches.", "attach");
+  add_job(app, options.job);
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
+Options parse_resume(std::vector<std::string> arguments) {
+  ResumeOptions options;
+  CLI::App app("Go on with a job that stopped, or whose login host rebooted.", "resume");
+  add_job(app, options.job);
+  app.add_flag("--detach", options.detach, "return once the job runs");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
+Options parse_status(std::vector<std::string> arguments) {
+  StatusOptions options;
+  std::string timeout;
+  CLI::App app("Show a job: hosts, ranks, step, checkpoint, incidents.", "status");
+  add_job(app, options.job);
+  app.add_flag("--json", options.json, "as JSON (schema 1)");
+  app.add_flag("--watch", options.watch, "again every second until the job has ended");
+  app.add_option("--wait", options.wait, "wait for this state; 0 when reached, 1 when it cannot be")
+      ->check(CLI::IsMember(kJobStates));
+  app.add_option("--timeout", timeout, "with --wait: give up after this long (\"30 s\")");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  if (timeout.empty()) return options;
+  options.timeout = parse_duration(timeout);
+  if (!options.timeout) {
+    return Said{kUsage, "dlaunch: --timeout wants a duration with a unit, like \"30 s\"; got \"" +
+                            timeout + "\"\n"};
+  }
+  return options;
+}
+
+Options parse_logs(std::vector<std::string> arguments) {
+  LogsOptions options;
+  CLI::App app("Print what workers wrote.", "logs");
+  add_job(app, options.job);
+  app.add_option("--rank", options.rank, "of this rank only");
+  app.add_option("--host", options.host, "of this host's ranks only");
+  app.add_option("--generation", options.generation, "of this generation; default: the newest");
+  app.add_flag("--follow", options.follow, "go on as more is written");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
+Options parse_events(std::vector<std::string> arguments) {
+  EventsOptions options;
+  CLI::App app("Print everything that happened, one line each.", "events");
+  add_job(app, options.job);
+  app.add_flag("--json", options.json, "one JSON object a line");
+  app.add_flag("--follow", options.follow, "go on as more happens, until the job has ended");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
+Options parse_stop(std::vector<std::string> arguments) {
+  StopOptions options;
+  bool no_wait = false;
+  CLI::App app("Write a checkpoint, then stop the job.", "stop");
+  add_job(app, options.job);
+  app.add_flag("--now", options.now, "at once, without a checkpoint");
+  app.add_flag("--no-wait", no_wait, "return at once");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  options.wait = !no_wait;
+  return options;
+}
+
+using Parse = Options (*)(std::vector<std::string>);
+const std::map<std::string, Parse> kCommands = {{"run", parse_run},       {"list", parse_list},
+                                                {"attach", parse_attach}, {"resume", parse_resume},
+                                                {"status", parse_status}, {"logs", parse_logs},
+                                                {"events", parse_events}, {"stop", parse_stop}};
+
+}  // namespace
+
+Options parse_options(std::vector<std::string> arguments) {
+  if (arguments.empty()) return Said{kUsage, kOverview};
+  const auto first = arguments.front();
+  if (first == "-h" || first == "--help" || first == "help") return Said{0, kOverview};
+  if (first == "--version") return Said{0, kVersion};
+  if (kNotAvailable.contains(first)) {
+    return Said{kUsage, "dlaunch: `" + first + "` is not available yet\n"};
+  }
+  const auto command = kCommands.find(first);
+  if (command == kCommands.end() && arguments.size() == 2 && first == "__keeper") {
+    return KeeperOptions{arguments[1]};
+  }
+  if (command == kCommands.end() && arguments.size() == 2 && first == "__controller") {
+    return ControllerOptions{arguments[1]};
+  }
+  if (command == kCommands.end()) return parse_run(std::move(arguments));
+  arguments.erase(arguments.begin());
+  return command->second(std::move(arguments));
+}
+
+}  // namespace dlaunch::launcher::cli

@@ -1,0 +1,176 @@
+#include "launcher/views/status_view.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/units.h"
+#include "launcher/views/table.h"
+
+namespace dlaunch::launcher::views {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kRanksShownMax = 32;
+
+std::string text_of(const json& object, const char* key) {
+  const auto found = object.find(key);
+  if (found == object.end() || found->is_null()) return "";
+  return found->is_string() ? found->get<std::string>() : found->dump();
+}
+
+double number_of(const json& object, const char* key, double otherwise) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : otherwise;
+}
+
+const json& list_of(const json& object, const char* key) {
+  static const json kEmpty = json::array();
+  const auto found = object.find(key);
+  return found != object.end() && found->is_array() ? *found : kEmpty;
+}
+
+std::string format(const char* pattern, double value) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), pattern, value);
+  return text.data();
+}
+
+std::string rate(double tokens_per_second) {
+  if (tokens_per_second >= 1e6) return format("%.1f M tokens/s", tokens_per_second / 1e6);
+  if (tokens_per_second >= 1e4) return format("%.1f k tokens/s", tokens_per_second / 1e3);
+  return format("%.0f tokens/s", tokens_per_second);
+}
+
+std::string eta(double seconds_left) {
+  return format_duration(nanoseconds(std::llround(std::min(seconds_left, 1e8))) * 1'000'000'000);
+}
+
+std::string join(std::initializer_list<std::string> parts) {
+  std::string text;
+  for (const auto& part : parts) {
+    if (part.empty()) continue;
+    text += (text.empty() ? "" : "  ") + part;
+  }
+  return text;
+}
+
+std::string headline(const json& status) {
+  const auto state = text_of(status, "state");
+  const auto reason = text_of(status, "reason");
+  return join({"job " + text_of(status, "job"), "id " + text_of(status, "id"),
+               reason.empty() ? state : state + ": " + reason}) +
+         "\n" +
+         join({"generation " + text_of(status, "generation"),
+               "world size " + text_of(status, "world_size"), progress_line(status)}) +
+         "\n";
+}
+
+std::string checkpoint_line(const json& status) {
+  const auto found = status.find("checkpoint");
+  if (found == status.end() || !found->is_object()) return "";
+  const auto disk = text_of(*found, "disk_step");
+  const auto every = text_of(*found, "every");
+  return "checkpoint  " + (disk.empty() ? std::string("none yet") : "step " + disk + " on disk") +
+         (every.empty() ? "" : ", every " + every) + "\n";
+}
+
+std::string host_table(const json& status) {
+  std::vector<std::vector<std::string>> rows{
+      {"HOST", "STATE", "RANKS", "HEARD", "AGENT", "REASON"}};
+  for (const auto& host : list_of(status, "hosts")) {
+    std::vector<std::size_t> ranks;
+    for (const auto& rank : list_of(host, "ranks")) ranks.push_back(rank.get<std::size_t>());
+    const auto heard = number_of(host, "last_heartbeat_seconds", -1);
+    rows.push_back({text_of(host, "name"), text_of(host, "state"), ranges(ranks),
+                    heard < 0 ? "" : format("%.2f s", heard), text_of(host, "agent_pid"),
+                    text_of(host, "reason")});
+  }
+  return table(rows);
+}
+
+std::string rank_table(const json& status) {
+  const auto& ranks = list_of(status, "ranks");
+  std::vector<std::vector<std::string>> rows{{"RANK", "HOST", "PID", "STATE", "STEP", "PHASE"}};
+  for (const auto& rank : ranks) {
+    if (rows.size() > kRanksShownMax) break;
+    rows.push_back({text_of(rank, "rank"), text_of(rank, "host"), text_of(rank, "pid"),
+                    text_of(rank, "state"), text_of(rank, "step"), text_of(rank, "phase")});
+  }
+  auto text = table(rows);
+  if (ranks.size() > kRanksShownMax) {
+    text +=
+        "… and " + std::to_string(ranks.size() - kRanksShownMax) + " more ranks (--json has all)\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string progress_line(const json& status) {
+  const auto step = text_of(status, "step");
+  const auto steps = text_of(status, "steps");
+  if (step.empty()) return "no step yet";
+  const auto loss = number_of(status, "loss", 0);
+  const auto tokens = number_of(status, "tokens_per_second", 0);
+  const auto seconds = number_of(status, "step_seconds", 0);
+  const double left = number_of(status, "steps", 0) - number_of(status, "step", 0);
+  return join({"step " + step + (steps.empty() || steps == "0" ? "" : "/" + steps),
+               text_of(status, "loss").empty() ? "" : "loss " + format("%.4f", loss),
+               tokens > 0 ? rate(tokens) : "",
+               left > 0 && seconds > 0 ? "ETA " + eta(left * seconds) : ""});
+}
+
+std::string incident_text(const json& incident) {
+  auto text = "incident " + text_of(incident, "id") + " (" + text_of(incident, "cause") + ", " +
+              text_of(incident, "verdict") + "): " + text_of(incident, "sentence");
+  const auto found = incident.find("seconds");
+  if (found != incident.end() && number_of(*found, "total", 0) > 0) {
+    text += "\n  recovered in " + format("%.2f s", number_of(*found, "total", 0)) + " (";
+    bool first = true;
+    for (const auto* phase : {"detect", "abort", "replace", "regroup", "restore", "first_step"}) {
+      text += (first ? "" : ", ") + std::string(phase) + " " +
+              format("%.2f", number_of(*found, phase, 0));
+      first = false;
+    }
+    text += "), " + text_of(incident, "lost_steps") + " steps done again";
+    const auto exact = incident.find("exact");
+    if (exact != incident.end() && *exact == false) text += ", not bit-identical";
+  }
+  for (const auto& line : list_of(incident, "last_lines")) {
+    if (line.is_string()) text += "\n  | " + line.get<std::string>();
+  }
+  return text;
+}
+
+std::string event_line(const json& event) {
+  const auto unix_seconds = number_of(event, "time", 0);
+  const auto whole = static_cast<std::time_t>(unix_seconds);
+  std::tm local{};
+  localtime_r(&whole, &local);
+  std::array<char, 32> stamp{};
+  std::strftime(stamp.data(), stamp.size(), "%F %T", &local);
+  const auto part = [&](const char* key, const char* word) {
+    const auto value = text_of(event, key);
+    return value.empty() ? "" : word + value;
+  };
+  return join({stamp.data() + format("%.3f", unix_seconds - static_cast<double>(whole)).substr(1),
+               text_of(event, "event"), part("generation", "generation "), part("host", "host "),
+               part("rank", "rank "), part("step", "step "), text_of(event, "detail")});
+}
+
+std::string status_page(const json& status) {
+  auto text = headline(status) + checkpoint_line(status) + "\n" + host_table(status);
+  if (!list_of(status, "ranks").empty()) text += "\n" + rank_table(status);
+  const auto& incidents = list_of(status, "incidents");
+  for (const auto& incident : incidents) text += "\n" + incident_text(incident) + "\n";
+  return text;
+}
+
+}  // namespace dlaunch::launcher::views

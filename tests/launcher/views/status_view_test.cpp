@@ -1,0 +1,66 @@
+#include "launcher/views/status_view.h"
+
+#include <gmock/gmock.h>
+
+#include <nlohmann/json.hpp>
+
+#include "launcher/views/table.h"
+
+namespace dlaunch::launcher::views {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const json kStatus =
+    json::parse(R"({"schema":1,"job":"kjv","id":"kjv-1","state":"running","reason":"",
+ "generation":3,"world_size":4,"step":812,"steps":2000,"loss":2.91,"tokens_per_second":41200,
+ "step_seconds":0.1,"checkpoint":{"disk_step":800,"memory_step":null,"every":"94 steps"},
+ "hosts":[{"name":"gpu01","state":"active","ranks":[0,1],"last_heartbeat_seconds":0.04,"reason":""},
+          {"name":"gpu02","state":"lost","ranks":[],"last_heartbeat_seconds":null,"reason":"silent"}],
+ "ranks":[{"rank":0,"host":"gpu01","pid":4242,"state":"running","step":812,"phase":"forward"}],
+ "incidents":[{"id":1,"cause":"host_lost","host":"gpu03","rank":null,"verdict":"replace_host",
+   "generation":2,"sentence":"gpu03 fell silent","lost_steps":7,"exact":true,
+   "seconds":{"detect":0.61,"abort":0.01,"replace":0.02,"regroup":0.05,"restore":0.2,
+              "first_step":0.4,"total":1.29}}]})");
+
+TEST(StatusPage, ShowsJobHostsRanksAndIncidents) {
+  const auto page = status_page(kStatus);
+  EXPECT_THAT(page, HasSubstr("job kjv  id kjv-1  running\n"));
+  EXPECT_THAT(
+      page,
+      HasSubstr(
+          "generation 3  world size 4  step 812/2000  loss 2.9100  41.2 k tokens/s  ETA 119 s"));
+  EXPECT_THAT(page, HasSubstr("checkpoint  step 800 on disk, every 94 steps\n"));
+  EXPECT_THAT(page, HasSubstr("gpu01  active  0-1    0.04 s"));
+  EXPECT_THAT(page, HasSubstr("gpu02  lost"));
+  EXPECT_THAT(page, HasSubstr("0     gpu01  4242  running  812   forward\n"));
+  EXPECT_THAT(page, HasSubstr("incident 1 (host_lost, replace_host): gpu03 fell silent"));
+  EXPECT_THAT(page, HasSubstr("recovered in 1.29 s (detect 0.61, "));
+  EXPECT_THAT(page, Not(HasSubstr(" \n"))) << "no blanks at line ends";
+}
+
+TEST(StatusPage, SurvivesKeysThatAreMissingOrUnknown) {
+  EXPECT_THAT(status_page(json::parse(R"({"job":"x","new_key":[1,{}],"hosts":null})")),
+              HasSubstr("job x"));
+  EXPECT_THAT(status_page(json::object()), HasSubstr("no step yet"));
+}
+
+TEST(EventLine, HasWhoAndWhatOnOneLine) {
+  const auto line = event_line(json::parse(
+      R"({"time":1790000000.25,"mono_ns":5,"event":"worker_exited","generation":2,"host":"gpu01","rank":3,
+          "step":null,"detail":"killed by SIGKILL"})"));
+  EXPECT_THAT(
+      line, HasSubstr(".250  worker_exited  generation 2  host gpu01  rank 3  killed by SIGKILL"));
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+}
+
+TEST(Ranges, FoldNeighbours) {
+  EXPECT_EQ(ranges({}), "");
+  EXPECT_EQ(ranges({4}), "4");
+  EXPECT_EQ(ranges({0, 1, 2, 3, 6, 8, 9}), "0-3,6,8-9");
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher::views
