@@ -1,0 +1,6 @@
+"""Makes the test bed importable, whatever directory pytest is started in."""
+
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent))
