@@ -1,0 +1,48 @@
+// One conversation with a controller over its control socket: lines of JSON, with deadlines.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+
+namespace dlaunch::launcher::cli {
+
+/// Owns the socket. Not for several threads.
+class ControlClient {
+ public:
+  /// The longest line taken from a controller: a status of 65,536 ranks is below.
+  static constexpr std::size_t kLineBytesMax = 64 * 1024 * 1024;
+
+  /// Connects to `<state_directory>/control.sock`; no waiting: a Unix socket answers at once.
+  [[nodiscard]] static Result<ControlClient> connect(const std::string& state_directory);
+
+  ControlClient(ControlClient&& other) noexcept;
+  ControlClient& operator=(ControlClient&& other) noexcept;
+  ControlClient(const ControlClient&) = delete;
+  ControlClient& operator=(const ControlClient&) = delete;
+  ~ControlClient();
+
+  [[nodiscard]] Result<void> send(const nlohmann::json& request);
+  /// A whole line that has been read already; nullopt: none.
+  [[nodiscard]] Result<std::optional<nlohmann::json>> take();
+  /// Reads what is there without blocking; false: the controller closed.
+  [[nodiscard]] Result<bool> read_some();
+  /// Waits for the next line at most `limit`; an error when the controller closes first.
+  [[nodiscard]] Result<nlohmann::json> receive(milliseconds limit);
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+ private:
+  explicit ControlClient(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+  std::string buffer_;
+  std::size_t searched_ = 0;
+};
+
+/// One request, one answer.
+[[nodiscard]] Result<nlohmann::json> ask(const std::string& state_directory,
+                                         const nlohmann::json& request, milliseconds limit);
+
+}  // namespace dlaunch::launcher::cli
