@@ -8,7 +8,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "base/ids.h"
@@ -16,14 +15,9 @@
 #include "base/time.h"
 #include "launcher/launch/command.h"
 #include "launcher/launch/event.h"
+#include "launcher/launch/host_state.h"
 
 namespace dlaunch::launcher::launch {
-
-struct HostEntry {
-  HostId id;
-  std::string name;      ///< for sentences
-  std::string endpoint;  ///< the SSH server that is dialled (the jump host, if any); local: unique
-};
 
 struct Policy {
   std::vector<HostEntry> hosts;
@@ -46,79 +40,50 @@ class Launch {
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   struct View {
-    std::string state;   ///< "waiting turn", "connecting", "planting", …
+    std::string state;   ///< docs/states.md
     std::string reason;  ///< the newest failure or why it is dialled again; may be empty
   };
   /// What status shows of this host while it has no agent.
   [[nodiscard]] View view(HostId host) const;
 
  private:
-  struct Idle {};
-  struct WaitingTurn {
-    Instant give_up_at;
-  };
-  struct Connecting {
-    Instant give_up_at;
-    Instant due;
-  };
-  struct Planting {
-    Instant due;
-  };
-  struct WaitingForHello {
-    Instant due;
-    bool hello = false;
-    bool welcomed = false;
-  };
-  struct Present {};
-  struct BackingOff {
-    Instant due;
-    std::optional<Instant> give_up_at;  ///< set: a quick retry within the connect timeout
-  };
-  struct Failed {};
-  using State = std::variant<Idle, WaitingTurn, Connecting, Planting, WaitingForHello, Present,
-                             BackingOff, Failed>;
-  struct Host {
-    HostEntry entry;
-    State state = Idle{};
-    std::uint64_t attempt = 0;
-    std::uint32_t failures = 0;  ///< in a row, not counting quick retries
-    std::string reason;
-  };
-  struct Endpoint {
-    std::uint32_t in_flight = 0;
-    std::set<HostId> waiting;
-  };
-  using Commands = std::vector<Command>;
-
-  void on_start(Instant now);
+  void on_start();
   void on_replant(Instant now, const Replant& event);
   void on_progress(Instant now, const PlantProgress& event);
-  void on_failed(Instant now, const PlantFailed& event, Commands& commands);
-  void on_planted(const Planted& event, Commands& commands);
-  void on_hello(HostId id, Commands& commands);
-  void on_stop(Commands& commands);
-  void on_deadline(Instant now, Commands& commands);
-  void on_overdue(Instant now, Host& host, Commands& commands);
+  void on_failed(Instant now, const PlantFailed& event);
+  void on_planted(const Planted& event);
+  void on_hello(const HelloSeen& event);
+  void on_stop();
+  void on_deadline(Instant now);
+  void on_overdue(Instant now, HostRecord& host);
 
-  [[nodiscard]] Host* find(HostId id);
-  [[nodiscard]] Host* find(HostId id, std::uint64_t attempt);
-  void fail(Instant now, Host& host, Cause cause, std::string sentence, Commands& commands);
-  void dispatch(Instant now, Commands& commands);
-  void leave_state(Host& host);
-  void become(Host& host, State state);
-  void become_waiting_turn(Host& host, Instant give_up_at);
-  void become_connecting(Instant now, Host& host, Instant give_up_at, Commands& commands);
-  void become_present(Host& host, Commands& commands);
-  void become_backing_off(Instant now, Host& host, bool longest);
+  /// nullptr: unknown host, or the report of an attempt that no longer counts.
+  [[nodiscard]] HostRecord* find(HostId id);
+  [[nodiscard]] HostRecord* find(HostId id, std::uint64_t attempt);
+  void dispatch(Instant now);
+  void release(HostRecord& host);
+  void cancel(HostRecord& host);
+  void fail(Instant now, HostRecord& host, Cause cause, std::string sentence);
+
+  void become(HostRecord& host, HostState state);
+  void become_waiting_turn(HostRecord& host, std::optional<Instant> give_up_at);
+  void become_connecting(Instant now, HostRecord& host);
+  void become_present(HostRecord& host);
+  void become_backing_off(Instant now, HostRecord& host, nanoseconds pause);
+
+  void leave_queue(const Endpoint& endpoint);
+  void enter_queue(Endpoint& endpoint);
+  [[nodiscard]] nanoseconds pause_after_failure(Cause cause, std::uint32_t failures);
 
   Policy policy_;
   Rng& rng_;
-  std::map<HostId, Host> hosts_;
   std::map<std::string, Endpoint> endpoints_;
-  std::set<std::pair<HostId, std::string>> runnable_;  ///< first waiting host of a free endpoint
+  std::map<HostId, HostRecord> hosts_;
+  std::map<HostId, Endpoint*> runnable_;  ///< by the first waiting host of an endpoint with room
   std::set<std::pair<Instant, HostId>> deadlines_;
   std::uint32_t in_flight_ = 0;
   bool stopped_ = false;
+  std::vector<Command> commands_;
 };
 
 }  // namespace dlaunch::launcher::launch
