@@ -1,0 +1,13 @@
+// The setting of a simulated job: what setting.cpp of the controller makes from the user's files.
+#pragma once
+
+#include "launcher/controller/controller.h"
+#include "simulation/world.h"
+
+namespace dlaunch::simulation {
+
+constexpr const char* kJobId = "simulated-20260101-000000-0000";
+
+[[nodiscard]] launcher::controller::Setting make_setting(const Scenario& scenario);
+
+}  // namespace dlaunch::simulation
