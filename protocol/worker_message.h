@@ -1,0 +1,152 @@
+// What workers and agents say to each other over the worker socket: one JSON object a line
+// (docs/protocol.md, "Worker socket"). Both directions are read and written here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace dlaunch::protocol {
+
+/// The single messages; the generation that each carries stands in the envelope below.
+namespace worker {
+
+struct Hello {
+  std::uint32_t protocol = 1;
+  Rank rank;
+  std::uint32_t local_rank = 0;
+  std::uint32_t pid = 0;
+};
+struct Ready {
+  std::string address;
+  std::uint16_t port = 0;
+};
+struct Parked {
+  std::optional<Step> live_step;
+  bool live_clean = false;
+};
+struct Connected {};
+struct Restored {
+  Step step;
+};
+struct Progress {
+  Step step;  ///< completed
+  std::string phase;
+  double seconds = 0;          ///< of the last step
+  double waiting = 0;          ///< of them, seconds spent waiting for other ranks
+  std::optional<double> loss;  ///< empty before the first step, and when it is no number
+  std::uint64_t tokens = 0;    ///< of the whole job in that step
+  std::uint64_t sequence = 0;  ///< of the newest collective
+  bool entered = false;        ///< true: still in it
+};
+struct Written {
+  Step step;
+  std::string file;
+  std::uint64_t bytes = 0;
+  std::string hash;  ///< XXH3-128, hex
+  double seconds = 0;
+};
+enum class FailingCategory {
+  user_error,
+  storage,
+  peer_lost,
+  bad_numbers,
+  config_error,
+  out_of_memory
+};
+struct Failing {
+  FailingCategory category{};
+  std::string reason;  ///< cut at kFailingReasonBytesMax when written
+  std::optional<Rank> suspect_rank;
+};
+struct Finished {
+  Step step;
+};
+
+struct Endpoint {
+  Rank rank;
+  std::string address;
+  std::uint16_t port = 0;
+};
+struct Restore {
+  Step step;
+  std::string directory;  ///< ".../step-800"
+};
+struct Assign {
+  std::string job;
+  std::string group;
+  Incarnation incarnation;
+  Rank rank;
+  std::uint32_t world_size = 1;
+  std::uint32_t local_rank = 0;
+  std::string token;  ///< hex
+  std::vector<Endpoint> endpoints;
+  std::optional<Restore> restore;
+  std::string checkpoint_directory;
+  std::string trainer = "{}";  ///< text of a JSON object; trainer/settings.h reads it
+};
+struct Go {};
+struct Abort {
+  std::string reason;
+};
+struct CheckpointAt {};
+struct Stop {
+  bool checkpoint = true;
+};
+struct Committed {
+  Step step;
+};
+
+}  // namespace worker
+
+/// Worker → agent.
+struct WorkerMessage {
+  using Body = std::variant<worker::Hello, worker::Ready, worker::Parked, worker::Connected,
+                            worker::Restored, worker::Progress, worker::Written, worker::Failing,
+                            worker::Finished>;
+  Generation generation;
+  Body body;
+};
+/// Agent → worker.
+struct AgentMessage {
+  using Body = std::variant<worker::Assign, worker::Go, worker::Abort, worker::CheckpointAt,
+                            worker::Stop, worker::Committed>;
+  Generation generation;
+  Body body;
+};
+
+/// Longer reasons are cut, so that a sentence never makes a line too long.
+constexpr std::size_t kFailingReasonBytesMax = 4096;
+
+/// "peer_lost"
+[[nodiscard]] std::string_view name_of(worker::FailingCategory category);
+
+/// With the newline. Fails only for what does not fit kWorkerLineBytesMax (an assignment of more
+/// than ≈ 1,300 ranks) or when `trainer` is not a JSON object.
+[[nodiscard]] Result<std::string> format_line(const WorkerMessage& message);
+[[nodiscard]] Result<std::string> format_line(const AgentMessage& message);
+
+/// `line` without its newline. nullopt: a type of a later protocol, to be ignored. An error (not
+/// an object, a key missing or of the wrong type, too long) ends the connection.
+[[nodiscard]] Result<std::optional<WorkerMessage>> parse_worker_line(std::string_view line);
+[[nodiscard]] Result<std::optional<AgentMessage>> parse_agent_line(std::string_view line);
+
+/// Cuts a byte stream into lines. Owned by one connection.
+class LineReader {
+ public:
+  void feed(std::string_view bytes) { buffer_.append(bytes); }
+  /// nullopt: no whole line yet. An error (longer than kWorkerLineBytesMax) ends the connection.
+  [[nodiscard]] Result<std::optional<std::string>> next();
+
+ private:
+  std::string buffer_;
+  std::size_t taken_ = 0;
+};
+
+}  // namespace dlaunch::protocol
