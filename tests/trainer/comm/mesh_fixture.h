@@ -1,0 +1,41 @@
+// A whole mesh in one process: one thread per rank on loopback.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trainer/comm/io/mesh.h"
+
+namespace dlaunch::comm {
+
+/// One generous deadline for everything that must happen.
+constexpr milliseconds kSoon = 30s;
+
+class TestMesh {
+ public:
+  explicit TestMesh(std::uint32_t world_size);
+
+  [[nodiscard]] std::uint32_t world_size() const {
+    return static_cast<std::uint32_t>(listeners_.size());
+  }
+  [[nodiscard]] MeshListener& listener(std::uint32_t rank) { return listeners_[rank]; }
+  [[nodiscard]] MeshSettings settings(std::uint32_t rank) const;
+  [[nodiscard]] std::shared_ptr<AbortFlag> abort(std::uint32_t rank) { return aborts_[rank]; }
+
+  /// Connects all ranks and runs `body` for each on its own thread.
+  void run(const std::function<void(Communicator&)>& body);
+  /// The same with other settings per rank.
+  void run(const std::function<MeshSettings(std::uint32_t)>& settings,
+           const std::function<void(Communicator&)>& body);
+
+ private:
+  std::vector<MeshListener> listeners_;
+  std::vector<std::shared_ptr<AbortFlag>> aborts_;
+};
+
+[[nodiscard]] Token test_token(const std::string& text = "the token of this generation");
+
+}  // namespace dlaunch::comm

@@ -1,0 +1,35 @@
+// The collectives, written as exchanges: what each rank sends to whom, and what is added where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trainer/comm/communicator.h"
+#include "trainer/comm/io/exchange.h"
+
+namespace dlaunch::comm {
+
+/// A larger buffer is reduced in pieces of this size, which bounds the scratch memory.
+constexpr std::size_t kPieceValues = 1u << 20;
+
+/// Reused from operation to operation; never more than kPieceValues floats and a message per rank.
+struct Scratch {
+  std::vector<float> values;
+  std::vector<std::byte> messages;
+  std::vector<Transfer> transfers;
+};
+
+/// Each rank owns one chunk: it gets the others' nodes of that chunk, adds all in tree order and
+/// gives everybody the sum. Sends 2 (n - 1) / n of the buffer per rank.
+[[nodiscard]] CommResult<void> all_reduce(Exchange& exchange, Stage stage, std::span<float> buffer,
+                                          Scratch& scratch);
+/// Everybody sends its few numbers to everybody and adds in tree order: one trip.
+[[nodiscard]] CommResult<Scalars> all_reduce_scalars(Exchange& exchange, Stage stage,
+                                                     const Scalars& mine, Scratch& scratch);
+[[nodiscard]] CommResult<void> broadcast(Exchange& exchange, Stage stage, Rank root,
+                                         std::span<std::byte> bytes, Scratch& scratch);
+[[nodiscard]] CommResult<void> barrier(Exchange& exchange, Stage stage, Scratch& scratch);
+
+}  // namespace dlaunch::comm

@@ -1,0 +1,79 @@
+#include "trainer/comm/io/mesh.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "trainer/comm/io/mesh_connector.h"
+#include "trainer/comm/io/tcp_communicator.h"
+#include "trainer/comm/lanes.h"
+
+namespace dlaunch::comm {
+namespace {
+
+CommFailure wrong(std::string doing) {
+  return {FailureKind::local,
+          {std::make_error_code(std::errc::invalid_argument), std::move(doing)},
+          std::nullopt};
+}
+
+/// Endpoints by rank, or what is wrong with the settings.
+CommResult<std::vector<MeshEndpoint>> check(const MeshSettings& settings) {
+  const std::uint32_t world_size = settings.world_size;
+  if (world_size < 1 || world_size > kWorldSizeMax || settings.rank.value >= world_size) {
+    return tl::unexpected(wrong("rank " + std::to_string(settings.rank.value) + " of " +
+                                std::to_string(world_size) + " is no place in a mesh"));
+  }
+  if (settings.token.size() < kTokenBytesMin) {
+    return tl::unexpected(wrong("the token of the mesh is too short"));
+  }
+  std::vector<MeshEndpoint> by_rank(settings.endpoints);
+  std::ranges::sort(by_rank, {}, &MeshEndpoint::rank);
+  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+    if (by_rank.size() != world_size || by_rank[rank].rank.value != rank) {
+      return tl::unexpected(wrong("the endpoints of the mesh are not one for each of the " +
+                                  std::to_string(world_size) + " ranks"));
+    }
+  }
+  return by_rank;
+}
+
+}  // namespace
+
+std::optional<Token> token_from_hex(std::string_view hex) {
+  if (hex.size() % 2 != 0 || hex.size() / 2 < kTokenBytesMin) return std::nullopt;
+  Token token;
+  for (std::size_t i = 0; i < hex.size(); i += 2) {
+    const std::string_view pair = hex.substr(i, 2);
+    unsigned value = 0;
+    const auto parsed = std::from_chars(pair.data(), pair.data() + 2, value, 16);
+    if (parsed.ec != std::errc() || parsed.ptr != pair.data() + 2) return std::nullopt;
+    token.push_back(static_cast<std::byte>(value));
+  }
+  return token;
+}
+
+Result<MeshListener> MeshListener::open(const std::string& address) {
+  auto socket = listen_on(address, 0);
+  if (!socket) return tl::unexpected(socket.error());
+  const auto port = local_port(*socket);
+  if (!port) return tl::unexpected(port.error());
+  return MeshListener(std::move(*socket), address, *port);
+}
+
+CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
+                                                       const MeshSettings& settings,
+                                                       std::shared_ptr<AbortFlag> abort) {
+  auto endpoints = check(settings);
+  if (!endpoints) return tl::unexpected(endpoints.error());
+  const MeshIdentity identity{settings.rank, settings.world_size, settings.generation,
+                              settings.group, settings.token};
+  MeshConnector connector(listener.fd(), identity, std::move(*endpoints), *abort,
+                          settings.connect_limit);
+  auto links = connector.run();
+  if (!links) return tl::unexpected(links.error());
+  return std::make_unique<TcpCommunicator>(settings.rank, std::move(*links), settings.group,
+                                           std::move(abort), settings.operation_limit);
+}
+
+}  // namespace dlaunch::comm

@@ -1,0 +1,236 @@
+#include "trainer/comm/io/mesh_connector.h"
+
+#include <openssl/rand.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/io/clock.h"
+
+namespace dlaunch::comm {
+namespace {
+
+Nonce fresh_nonce() {
+  Nonce nonce{};
+  const int made =
+      ::RAND_bytes(reinterpret_cast<unsigned char*>(nonce.data()), static_cast<int>(nonce.size()));
+  DL_CHECK(made == 1, "the system gives random bytes");
+  return nonce;
+}
+
+std::string name_of(const MeshEndpoint& endpoint) {
+  return "rank " + std::to_string(endpoint.rank.value) + " at " + endpoint.address + ":" +
+         std::to_string(endpoint.port);
+}
+
+bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+std::string text_of(int error) { return std::generic_category().message(error); }
+
+}  // namespace
+
+MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
+                             std::vector<MeshEndpoint> endpoints, const AbortFlag& abort,
+                             milliseconds limit)
+    : listener_(listener),
+      identity_(identity),
+      endpoints_(std::move(endpoints)),
+      abort_(abort),
+      limit_(limit),
+      deadline_(trainer_now() + limit),
+      dials_(endpoints_.size()),
+      missing_(identity.world_size - 1) {
+  for (const MeshEndpoint& endpoint : endpoints_) links_.push_back({Socket(), name_of(endpoint)});
+}
+
+CommResult<std::vector<Link>> MeshConnector::run() {
+  while (!complete()) {
+    const Instant now = trainer_now();
+    if (abort_.is_set()) {
+      return tl::unexpected(CommFailure{FailureKind::aborted,
+                                        {std::make_error_code(std::errc::operation_canceled),
+                                         "connecting the mesh was ended: " + abort_.reason()},
+                                        std::nullopt});
+    }
+    if (now >= deadline_) return tl::unexpected(late());
+    start_dials(now);
+    if (auto woken = wait_for_sockets(now); !woken) return tl::unexpected(woken.error());
+    sweep(trainer_now());
+  }
+  return std::move(links_);
+}
+
+void MeshConnector::start_dials(Instant now) {
+  for (std::uint32_t rank = identity_.rank.value + 1; rank < identity_.world_size; ++rank) {
+    Dial& dial = dials_[rank];
+    if (links_[rank].socket.is_open() || dial.under_way || now < dial.next) continue;
+    auto socket = start_connect(endpoints_[rank].address, endpoints_[rank].port);
+    if (!socket) {
+      dial.last_trouble = socket.error().code.message();
+      dial.next = now + dial.wait;
+      dial.wait = std::min(dial.wait * 2, kRedialLast);
+      continue;
+    }
+    dial.under_way = true;
+    Handshake handshake = Handshake::dial(identity_, Rank{rank}, fresh_nonce());
+    attempts_.push_back({std::move(*socket),
+                         std::move(handshake),
+                         Rank{rank},
+                         true,
+                         now + kHandshakeLimit,
+                         {},
+                         {},
+                         false});
+    attempts_.back().output = attempts_.back().handshake.take_output();
+  }
+}
+
+CommResult<void> MeshConnector::wait_for_sockets(Instant now) {
+  Instant wake = deadline_;
+  polled_.assign({{abort_.fd(), POLLIN, 0}, {listener_, POLLIN, 0}});
+  for (const Attempt& attempt : attempts_) {
+    const bool writes = attempt.connecting || !attempt.output.empty();
+    const short events = writes ? POLLOUT : POLLIN;
+    polled_.push_back({attempt.socket.fd(), events, 0});
+    wake = std::min(wake, attempt.deadline);
+  }
+  for (std::uint32_t rank = identity_.rank.value + 1; rank < identity_.world_size; ++rank) {
+    const bool idle = !links_[rank].socket.is_open() && !dials_[rank].under_way;
+    if (idle) wake = std::min(wake, dials_[rank].next);
+  }
+  const auto left = std::chrono::ceil<milliseconds>(wake - now).count();
+  const auto timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
+  const int ready = ::poll(polled_.data(), polled_.size(), timeout);
+  if (ready <= 0) return {};
+
+  auto polled = polled_.begin() + 2;
+  for (Attempt& attempt : attempts_) {
+    if (polled->revents != 0) advance(attempt, polled->revents);
+    ++polled;
+  }
+  if (polled_[1].revents != 0) return accept_waiting(now);
+  return {};
+}
+
+CommResult<void> MeshConnector::accept_waiting(Instant now) {
+  for (std::size_t taken = 0; taken < kHalfOpenMax; ++taken) {
+    auto socket = accept_one(listener_);
+    if (!socket) {
+      return tl::unexpected(CommFailure{FailureKind::local, socket.error(), std::nullopt});
+    }
+    if (!socket->is_open()) break;
+    make_room();
+    attempts_.push_back({std::move(*socket),
+                         Handshake::answer(identity_, fresh_nonce()),
+                         std::nullopt,
+                         false,
+                         now + kHandshakeLimit,
+                         {},
+                         {},
+                         false});
+  }
+  return {};
+}
+
+void MeshConnector::make_room() {
+  const auto is_half_open = [](const Attempt& attempt) {
+    return !attempt.dialled && !attempt.over;
+  };
+  const auto half_open = std::ranges::count_if(attempts_, is_half_open);
+  if (static_cast<std::size_t>(half_open) < kHalfOpenMax) return;
+  give_up(*std::ranges::find_if(attempts_, is_half_open), "too many others");
+}
+
+void MeshConnector::advance(Attempt& attempt, short events) {
+  if (attempt.over) return;
+  if (attempt.connecting) {
+    const auto outcome = connect_outcome(attempt.socket);
+    if (!outcome) return give_up(attempt, outcome.error().code.message());
+    if ((events & POLLOUT) == 0) return;
+    attempt.connecting = false;
+  }
+  write_output(attempt);
+  if (attempt.over || !attempt.output.empty()) return;
+  read_message(attempt);
+  write_output(attempt);
+  if (attempt.over || !attempt.output.empty()) return;
+  if (attempt.handshake.established()) return establish(attempt);
+  if (attempt.handshake.refused()) give_up(attempt, std::string(attempt.handshake.reason()));
+}
+
+void MeshConnector::read_message(Attempt& attempt) {
+  while (attempt.handshake.wanted_bytes() > 0) {
+    const std::size_t wanted = attempt.handshake.wanted_bytes();
+    const std::size_t before = attempt.input.size();
+    attempt.input.resize(wanted);
+    const auto count =
+        ::recv(attempt.socket.fd(), attempt.input.data() + before, wanted - before, MSG_DONTWAIT);
+    const int error = errno;
+    attempt.input.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count < 0 && would_block(error)) return;
+    if (count < 0) return give_up(attempt, text_of(error));
+    if (count == 0) return give_up(attempt, "it closed the connection during the handshake");
+    if (attempt.input.size() < wanted) return;
+    attempt.handshake.receive(std::exchange(attempt.input, {}));
+    const auto more = attempt.handshake.take_output();
+    attempt.output.insert(attempt.output.end(), more.begin(), more.end());
+    if (!attempt.output.empty()) return;
+  }
+}
+
+void MeshConnector::write_output(Attempt& attempt) {
+  if (attempt.over || attempt.output.empty()) return;
+  const auto count = ::send(attempt.socket.fd(), attempt.output.data(), attempt.output.size(),
+                            MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (count < 0 && would_block(errno)) return;
+  if (count < 0) return give_up(attempt, text_of(errno));
+  attempt.output.erase(attempt.output.begin(), attempt.output.begin() + count);
+}
+
+void MeshConnector::establish(Attempt& attempt) {
+  const std::uint32_t rank = attempt.handshake.other_rank().value;
+  // A rank that dials again has lost the connection that we took for good.
+  if (!links_[rank].socket.is_open()) --missing_;
+  links_[rank].socket = std::move(attempt.socket);
+  attempt.over = true;
+}
+
+void MeshConnector::give_up(Attempt& attempt, std::string trouble) {
+  attempt.over = true;
+  attempt.socket.close();
+  if (!attempt.dialled) return;
+  Dial& dial = dials_[attempt.dialled->value];
+  dial.under_way = false;
+  dial.last_trouble = std::move(trouble);
+  dial.next = trainer_now() + dial.wait;
+  dial.wait = std::min(dial.wait * 2, kRedialLast);
+}
+
+void MeshConnector::sweep(Instant now) {
+  for (Attempt& attempt : attempts_) {
+    if (!attempt.over && now >= attempt.deadline) give_up(attempt, "it does not answer");
+  }
+  std::erase_if(attempts_, [](const Attempt& attempt) { return attempt.over; });
+}
+
+CommFailure MeshConnector::late() const {
+  std::uint32_t first = 0;
+  while (first == identity_.rank.value || links_[first].socket.is_open()) ++first;
+  std::string doing = "connecting the mesh of " + std::to_string(identity_.world_size) +
+                      " ranks within " + std::to_string(limit_.count()) + " ms: ";
+  if (first < identity_.rank.value) {
+    doing += links_[first].name + " did not connect to this rank";
+  } else {
+    doing += links_[first].name + " could not be reached (" + dials_[first].last_trouble + ")";
+  }
+  if (missing_ > 1) doing += ", and " + std::to_string(missing_ - 1) + " more";
+  return {FailureKind::timed_out,
+          {std::make_error_code(std::errc::timed_out), std::move(doing)},
+          Rank{first}};
+}
+
+}  // namespace dlaunch::comm

@@ -1,0 +1,46 @@
+#include "trainer/comm/recorder.h"
+
+#include "base/check.h"
+
+namespace dlaunch::comm {
+
+const char* name_of(Operation operation) {
+  switch (operation) {
+    case Operation::all_reduce:
+      return "all-reduce";
+    case Operation::scalars:
+      return "scalar reduction";
+    case Operation::broadcast:
+      return "broadcast";
+    case Operation::barrier:
+      return "barrier";
+  }
+  return "unknown operation";
+}
+
+void Recorder::enter(Instant now, std::uint64_t sequence, Operation operation,
+                     std::uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  if (records_.size() == kRecordsMax) records_.pop_front();
+  records_.push_back({sequence, operation, bytes, now, std::nullopt});
+}
+
+void Recorder::finish(Instant now) {
+  const std::lock_guard lock(mutex_);
+  DL_CHECK(!records_.empty(), "an operation is entered before it is done");
+  records_.back().done = now;
+}
+
+CollectiveState Recorder::state() const {
+  const std::lock_guard lock(mutex_);
+  CollectiveState state;
+  state.group = group_;
+  state.recent.assign(records_.begin(), records_.end());
+  if (!records_.empty()) {
+    state.sequence = records_.back().sequence;
+    state.entered = !records_.back().done.has_value();
+  }
+  return state;
+}
+
+}  // namespace dlaunch::comm
