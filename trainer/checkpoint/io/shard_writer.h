@@ -56,8 +56,9 @@ class ShardWriter {
 
   /// Copies the rows that this rank writes and returns; `tensors` may change afterwards. Every
   /// rank gives the same specs in any order. `done` is called on the writer's thread, exactly
-  /// once per successful start: bytes are on disk, or what failed where. Rank 0 also writes
-  /// manifest.json. Fails at once when a save is in progress or the views do not fit the layout.
+  /// once per successful start: bytes are on disk, or what failed where; it must not start the
+  /// next. Rank 0 also writes manifest.json. Fails at once when a save is in progress or the views
+  /// do not fit the layout.
   [[nodiscard]] Result<void> start(const SaveRequest& request, std::span<const TensorView> tensors,
                                    Done done);
   [[nodiscard]] bool busy() const;
@@ -74,6 +75,7 @@ class ShardWriter {
     Done done;
   };
 
+  [[nodiscard]] Result<ShardReport> save(const Job& job) const;
   void run();
 
   mutable std::mutex mutex_;

@@ -1,0 +1,98 @@
+#include "trainer/checkpoint/io/loader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <string>
+
+#include "trainer/checkpoint/io/file_descriptor.h"
+#include "trainer/checkpoint/io/shard_reader.h"
+#include "trainer/checkpoint/layout.h"
+#include "trainer/checkpoint/restore_plan.h"
+
+namespace dlaunch::checkpoint {
+namespace {
+
+tl::unexpected<Error> damaged(const std::filesystem::path& path, const std::string& what) {
+  return failure(std::errc::illegal_byte_sequence, path.string() + " is damaged: " + what);
+}
+
+Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) return failure_from_errno(errno, "opening " + path.string());
+  std::string text;
+  while (text.size() <= bytes_max) {
+    constexpr std::size_t kReadBytes = 64 * 1024;
+    const std::size_t before = text.size();
+    text.resize(before + kReadBytes);
+    const auto count = ::read(file.get(), text.data() + before, kReadBytes);
+    const int error = errno;
+    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
+    if (count == 0) return text;
+    if (count < 0 && error != EINTR) {
+      return failure_from_errno(error, "reading " + path.string());
+    }
+  }
+  return damaged(path, "it is larger than " + std::to_string(bytes_max) + " bytes");
+}
+
+const ManifestFile* find_file(const Manifest& manifest, const std::string& name) {
+  const auto found = std::ranges::find(manifest.files, name, &ManifestFile::name);
+  return found == manifest.files.end() ? nullptr : &*found;
+}
+
+Result<void> load_file(const std::filesystem::path& path, const FilePlan& plan,
+                       const ManifestFile* committed, LoadReport& report) {
+  auto reader = ShardReader::open(path, plan);
+  if (!reader) return tl::unexpected(reader.error());
+  if (committed != nullptr && committed->bytes != reader->file_bytes()) {
+    return damaged(path, "it has " + std::to_string(reader->file_bytes()) +
+                             " bytes, the manifest says " + std::to_string(committed->bytes));
+  }
+  if (plan.whole) {
+    const auto hash = reader->read_whole(plan);
+    if (!hash) return tl::unexpected(hash.error());
+    if (committed != nullptr && committed->hash != *hash) {
+      return damaged(path, "its bytes are not those that were written (hash " + *hash +
+                               ", the manifest says " + committed->hash + ")");
+    }
+    if (committed != nullptr) ++report.files_verified;
+  } else if (auto read = reader->read_parts(plan); !read) {
+    return read;
+  }
+  report.bytes_read += reader->bytes_read();
+  return {};
+}
+
+}  // namespace
+
+Result<Manifest> read_manifest(const std::filesystem::path& step_directory) {
+  const auto path = step_directory / kManifestName;
+  const auto text = read_text(path, kManifestBytesMax);
+  if (!text) return tl::unexpected(text.error());
+  auto manifest = parse_manifest(*text);
+  if (!manifest) return damaged(path, manifest.error().doing);
+  return manifest;
+}
+
+Result<LoadReport> load_checkpoint(const std::filesystem::path& step_directory,
+                                   std::span<const TensorDestination> wanted) {
+  auto manifest = read_manifest(step_directory);
+  if (!manifest) return tl::unexpected(manifest.error());
+  LoadReport report;
+  report.manifest = std::move(*manifest);
+  const auto files = plan_restore(report.manifest, wanted);
+  if (!files) {
+    return failure(files.error().code, files.error().doing + ", in " + step_directory.string());
+  }
+  for (const auto& [name, plan] : *files) {
+    auto loaded = load_file(step_directory / name, plan, find_file(report.manifest, name), report);
+    if (!loaded) return tl::unexpected(loaded.error());
+  }
+  return report;
+}
+
+}  // namespace dlaunch::checkpoint

@@ -1,0 +1,45 @@
+// Reads one shard file, believing only what fits the manifest.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "trainer/checkpoint/io/file_descriptor.h"
+#include "trainer/checkpoint/manifest.h"
+#include "trainer/checkpoint/restore_plan.h"
+#include "trainer/checkpoint/safetensors.h"
+
+namespace dlaunch::checkpoint {
+
+class ShardReader {
+ public:
+  /// Opens the file and compares its head with `plan.parts`.
+  [[nodiscard]] static Result<ShardReader> open(const std::filesystem::path& path,
+                                                const FilePlan& plan);
+
+  [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
+  /// Only the ranges wanted.
+  [[nodiscard]] Result<void> read_parts(const FilePlan& plan);
+  /// Everything, in file order; gives the hash of the whole file.
+  [[nodiscard]] Result<std::string> read_whole(const FilePlan& plan);
+  [[nodiscard]] std::uint64_t bytes_read() const { return bytes_read_; }
+
+ private:
+  ShardReader(FileDescriptor file, std::string name) : file_(std::move(file)), name_(name) {}
+
+  [[nodiscard]] Result<void> read_head();
+  [[nodiscard]] Result<void> compare_head(const FilePlan& plan) const;
+  [[nodiscard]] Result<void> read_at(std::uint64_t at, std::span<std::byte> into);
+
+  FileDescriptor file_;
+  std::string name_;
+  std::uint64_t file_bytes_ = 0;
+  std::string head_;  ///< length and JSON
+  std::vector<FileTensor> tensors_;
+  std::uint64_t bytes_read_ = 0;
+};
+
+}  // namespace dlaunch::checkpoint
