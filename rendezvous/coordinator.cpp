@@ -86,7 +86,7 @@ class Coordinator::Impl {
   void on(Instant now, const Arrived& e) {
     auto& h = host(e.host);
     const bool same = h.agent == e.agent && h.boot_id == e.boot_id;
-    if (!same && h.agent != 0 && h.member && !h.lost) {
+    if (!same && h.agent != 0) {
       out_.push_back(AgentGone{e.host, h.closed_at.value_or(now), true});
     }
     if (!same || h.lost) {

@@ -202,9 +202,21 @@ class Controller::Impl {
           rendezvous::Event{rendezvous::UnfitReported{e.host, verdict.by_files, verdict.sentence}});
       return;
     }
+    say_data(ready);
     out_.push_back(FromJob{record("host_ready", e.host, host.facts.data_address())});
     inner_.push_back(rendezvous::Event{
         rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()}});
+  }
+
+  /// The job compares the data with that of the checkpoints it finds.
+  void say_data(const protocol::Ready& ready) {
+    for (const auto& check : setting_.welcome.job().checks()) {
+      for (const auto& file : ready.files()) {
+        if (check.check() != "data" || file.path() != check.path() || file.hash().empty()) continue;
+        inner_.push_back(job::Event{job::DataKnown{"{\"bytes\":" + std::to_string(file.bytes()) +
+                                                   ",\"hash\":\"" + file.hash() + "\"}"}});
+      }
+    }
   }
 
   void send(std::vector<HostId> hosts, Generation generation, ControllerFrame frame) {

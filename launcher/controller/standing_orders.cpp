@@ -12,12 +12,12 @@ void StandingOrders::note(const supervisor::job::Send& send) {
     orders_.clear();
   }
   if (send.generation < generation_) return;
-  orders_[kind] = {++count_, send};
+  orders_[{kind, send.hosts}] = {++count_, send};
 }
 
 std::vector<protocol::ControllerFrame> StandingOrders::for_host(HostId host) const {
   std::map<std::uint64_t, protocol::ControllerFrame> ordered;
-  for (const auto& [kind, order] : orders_) {
+  for (const auto& [key, order] : orders_) {
     const auto& hosts = order.second.hosts;
     if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) {
       ordered.emplace(order.first, order.second.body);

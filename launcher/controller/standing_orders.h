@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -11,8 +12,8 @@
 
 namespace dlaunch::launcher::controller {
 
-/// Keeps the newest order of each kind; agents carry out repeated orders once, so sending all of
-/// them again to the same agent after a reconnect is safe. Bounded by the number of kinds.
+/// Keeps the newest order of each kind to the same hosts; agents carry out repeated orders once, so
+/// sending all of them again to the same agent after a reconnect is safe. Bounded by kinds × hosts.
 class StandingOrders {
  public:
   void note(const supervisor::job::Send& send);
@@ -23,7 +24,8 @@ class StandingOrders {
  private:
   Generation generation_;
   std::uint64_t count_ = 0;
-  std::map<int, std::pair<std::uint64_t, supervisor::job::Send>> orders_;  ///< by kind of body
+  using Key = std::pair<int, std::vector<HostId>>;  ///< kind of body, hosts
+  std::map<Key, std::pair<std::uint64_t, supervisor::job::Send>> orders_;
 };
 
 }  // namespace dlaunch::launcher::controller

@@ -42,9 +42,13 @@ struct JournalFailed {
 struct RegroupAsked {
   std::string reason;
 };
+/// What the training data is, as hosts report it; `json` like `data` in a checkpoint's manifest.
+struct DataKnown {
+  std::string json;
+};
 struct DeadlineDue {};
 
 using Event = std::variant<FromAgent, FromCoordinator, StopAsked, CheckpointAsked, Journaled,
-                           JournalFailed, RegroupAsked, DeadlineDue>;
+                           JournalFailed, RegroupAsked, DataKnown, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

@@ -1,0 +1,119 @@
+#include "supervisor/job/cause.h"
+
+#include <array>
+#include <utility>
+
+#include "base/check.h"
+
+namespace dlaunch::supervisor::job {
+namespace {
+
+std::string who(std::uint32_t rank, const std::string& host) {
+  return "rank " + std::to_string(rank) + " on " + host;
+}
+
+std::vector<std::string> lines_of(const protocol::WorkerExited& exited) {
+  std::vector<std::string> lines(exited.last_lines().begin(), exited.last_lines().end());
+  if (!exited.error_message().empty()) lines.push_back(exited.error_message());
+  return lines;
+}
+
+std::string end_of(const protocol::WorkerExited& exited) {
+  if (exited.out_of_memory()) return "was ended by the kernel: out of memory";
+  if (exited.signal() != 0) return "was killed by " + signal_name(exited.signal());
+  if (exited.code() == 0) return "ended before the last step";
+  return "ended with exit code " + std::to_string(exited.code());
+}
+
+}  // namespace
+
+std::string signal_name(int number) {
+  constexpr std::array<std::pair<int, const char*>, 13> kNames = {{{1, "SIGHUP"},
+                                                                   {2, "SIGINT"},
+                                                                   {3, "SIGQUIT"},
+                                                                   {4, "SIGILL"},
+                                                                   {6, "SIGABRT"},
+                                                                   {7, "SIGBUS"},
+                                                                   {8, "SIGFPE"},
+                                                                   {9, "SIGKILL"},
+                                                                   {11, "SIGSEGV"},
+                                                                   {13, "SIGPIPE"},
+                                                                   {14, "SIGALRM"},
+                                                                   {15, "SIGTERM"},
+                                                                   {24, "SIGXCPU"}}};
+  for (const auto& [known, name] : kNames) {
+    if (known == number) return name;
+  }
+  return "signal " + std::to_string(number);
+}
+
+std::optional<Happening> judge_exit(const protocol::WorkerExited& exited, const std::string& host,
+                                    bool trainer) {
+  if (exited.ordered()) return std::nullopt;
+  const bool clean = exited.code() == 0 && exited.signal() == 0;
+  if (clean && (!trainer || exited.finished())) return std::nullopt;
+  Happening happening;
+  happening.cause = exited.out_of_memory()            ? "out_of_memory"
+                    : trainer || exited.signal() != 0 ? "worker_crashed"
+                                                      : "program_failed";
+  happening.weight =
+      exited.out_of_memory() || exited.signal() != 0 ? Weight::host_fact : Weight::ended;
+  happening.rank = Rank{exited.rank()};
+  happening.what =
+      who(exited.rank(), host) + " (pid " + std::to_string(exited.pid()) + ") " + end_of(exited);
+  if (exited.has_step()) happening.what += " after step " + std::to_string(exited.step());
+  happening.last_lines = lines_of(exited);
+  happening.code = exited.code();
+  happening.signal = exited.signal();
+  return happening;
+}
+
+Happening judge_failing(const protocol::WorkerFailing& failing, const std::string& host) {
+  Happening happening;
+  const auto& category = failing.category();
+  happening.weight = Weight::exception;
+  happening.cause = "worker_crashed";
+  if (category == "peer_lost") {
+    happening.weight = Weight::cascade;
+    happening.cause = "unknown";
+  } else if (category == "user_error" || category == "storage" || category == "bad_numbers" ||
+             category == "config_error" || category == "out_of_memory") {
+    happening.cause = category;
+  }
+  happening.rank = Rank{failing.rank()};
+  happening.what = who(failing.rank(), host) + ": " + failing.reason();
+  return happening;
+}
+
+std::optional<Happening> judge_finding(const protocol::Finding& finding, const std::string& host) {
+  Happening happening;
+  happening.weight = Weight::host_fact;
+  if (finding.kind() == "spawn_failed") {
+    happening.cause = "user_error";
+  } else if (finding.kind() == "port_conflict" || finding.kind() == "storage") {
+    happening.cause = finding.kind();
+  } else if (finding.kind() == "undead") {
+    happening.cause = "unknown";
+  } else {
+    return std::nullopt;
+  }
+  if (finding.has_rank()) happening.rank = Rank{finding.rank()};
+  happening.what = host + ": " + finding.sentence();
+  return happening;
+}
+
+std::size_t judge_cause(const std::vector<Happening>& happenings) {
+  DL_CHECK(!happenings.empty(), "an incident has at least one happening");
+  std::size_t best = 0;
+  for (std::size_t i = 1; i < happenings.size(); ++i) {
+    const auto& challenger = happenings[i];
+    const auto& holder = happenings[best];
+    if (challenger.weight != holder.weight ? challenger.weight > holder.weight
+                                           : challenger.happened_at < holder.happened_at) {
+      best = i;
+    }
+  }
+  return best;
+}
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,51 @@
+// From evidence to the cause: which of several things that happened explains the others.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+
+namespace dlaunch::supervisor::job {
+
+/// How much a piece of evidence explains; higher explains more.
+enum class Weight {
+  cascade,    ///< a rank lost a peer: a consequence unless nothing else is known
+  exception,  ///< a rank says that it cannot go on
+  ended,      ///< a process ended by itself
+  agent,      ///< a host's agent is gone, and its workers with it
+  host_fact,  ///< killed by a signal, out of memory, the host is silent, its link is down
+};
+
+/// One thing that happened, in a form that can be compared and said.
+struct Happening {
+  Weight weight = Weight::cascade;
+  std::string cause;  ///< docs/states.md
+  std::optional<HostId> host;
+  std::optional<Rank> rank;
+  std::string what;  ///< "rank 3 on gpu02 was killed by SIGKILL"
+  std::vector<std::string> last_lines;
+  Instant happened_at;
+  int code = 0;  ///< of the program, where it ended
+  int signal = 0;
+};
+
+/// nullopt: nothing fatal (an ordered or a proper end).
+[[nodiscard]] std::optional<Happening> judge_exit(const protocol::WorkerExited& exited,
+                                                  const std::string& host, bool trainer);
+[[nodiscard]] Happening judge_failing(const protocol::WorkerFailing& failing,
+                                      const std::string& host);
+[[nodiscard]] std::optional<Happening> judge_finding(const protocol::Finding& finding,
+                                                     const std::string& host);
+
+/// The index of the one that explains the others: the weightiest, of these the first to happen.
+[[nodiscard]] std::size_t judge_cause(const std::vector<Happening>& happenings);
+
+/// "SIGKILL"; "signal 64" where it has no name.
+[[nodiscard]] std::string signal_name(int number);
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,94 @@
+#include "supervisor/job/checkpoints.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+namespace dlaunch::supervisor::job {
+namespace {
+
+using nlohmann::json;
+
+/// What the weights after step N depend on. The schedule's length and how often to save may change.
+constexpr std::array kMatching = {"model",       "data",          "seed",         "logical_batches",
+                                  "micro_batch", "learning_rate", "warmup_steps", "weight_decay",
+                                  "clip",        "betas"};
+
+void compare(const std::string& path, const json& here, const json& there,
+             std::vector<std::string>& differences) {
+  if (here.is_object() && there.is_object()) {
+    for (const auto& [key, value] : here.items()) {
+      if (there.contains(key)) compare(path + "." + key, value, there.at(key), differences);
+    }
+    return;
+  }
+  const bool same = here.is_number() && there.is_number()
+                        ? std::abs(here.get<double>() - there.get<double>()) <=
+                              1e-12 * std::abs(here.get<double>())
+                        : here == there;
+  if (!same)
+    differences.push_back(path + " is " + here.dump() + " here, " + there.dump() +
+                          " in the checkpoint");
+}
+
+}  // namespace
+
+void Checkpoints::begin_generation(std::uint32_t world_size) {
+  world_size_ = world_size;
+  partial_.clear();
+  committing_.clear();
+}
+
+std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& written) {
+  const Step step{written.step()};
+  if (steps_.contains(step) || committing_.contains(step)) return std::nullopt;
+  auto& files = partial_[step];
+  files[Rank{written.rank()}] = written;
+  if (files.size() < world_size_) return std::nullopt;
+  protocol::Commit commit;
+  commit.set_step(step.value);
+  double seconds = 0;
+  for (const auto& [rank, file] : files) {
+    auto* entry = commit.add_files();
+    entry->set_name(file.file());
+    entry->set_bytes(file.bytes());
+    entry->set_hash(file.hash());
+    seconds = std::max(seconds, file.seconds());
+  }
+  save_cost_ = nanoseconds(std::llround(seconds * 1e9));
+  committing_.insert(step);
+  partial_.erase(step);
+  auto left = steps_.size() + 1;
+  for (auto old = steps_.begin(); old != steps_.end() && left > keep_; ++old, --left) {
+    if (*old < step) commit.add_delete_steps(old->value);
+  }
+  return commit;
+}
+
+void Checkpoints::committed(Step step) {
+  committing_.erase(step);
+  steps_.insert(step);
+  while (steps_.size() > std::max(1U, keep_)) steps_.erase(steps_.begin());
+}
+
+std::optional<Step> Checkpoints::newest() const {
+  if (steps_.empty()) return std::nullopt;
+  return *steps_.rbegin();
+}
+
+std::vector<std::string> judge_match(const std::string& settings, const std::string& config) {
+  std::vector<std::string> differences;
+  const auto here = json::parse(settings, nullptr, false);
+  const auto there = json::parse(config, nullptr, false);
+  if (!here.is_object() || !there.is_object()) return differences;
+  for (const auto* key : kMatching) {
+    if (here.contains(key) && there.contains(key)) {
+      compare(key, here.at(key), there.at(key), differences);
+    }
+  }
+  return differences;
+}
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,52 @@
+// Which checkpoints are complete, which are being written, which may go.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+
+namespace dlaunch::supervisor::job {
+
+/// Collects what ranks report as written until a checkpoint of the present generation is whole.
+class Checkpoints {
+ public:
+  explicit Checkpoints(std::uint32_t keep) : keep_(keep) {}
+
+  /// What the directory held at the start, oldest first.
+  void found(const std::vector<Step>& steps) { steps_ = {steps.begin(), steps.end()}; }
+  /// Partial ones of older generations are nothing any more.
+  void begin_generation(std::uint32_t world_size);
+  /// The order to commit, once the last rank has written: files by rank, and what may be deleted
+  /// after the rename so that `keep` are left. Never the newest.
+  [[nodiscard]] std::optional<protocol::Commit> written(const protocol::Written& written);
+  void committed(Step step);
+  /// It could not be renamed; a later one may.
+  void failed(Step step) { committing_.erase(step); }
+
+  [[nodiscard]] std::optional<Step> newest() const;
+  [[nodiscard]] bool is_committing() const { return !committing_.empty(); }
+  /// What saving cost the newest time: the slowest rank's write.
+  [[nodiscard]] nanoseconds save_cost() const { return save_cost_; }
+
+ private:
+  std::uint32_t keep_;
+  std::uint32_t world_size_ = 0;
+  std::set<Step> steps_;
+  std::set<Step> committing_;
+  std::map<Step, std::map<Rank, protocol::Written>> partial_;
+  nanoseconds save_cost_{};
+};
+
+/// The differences that make a checkpoint unfit for this job, as "model.layers is 4 here, 6 in the
+/// checkpoint", empty when it fits. Both texts are JSON objects; `steps` and the like may differ.
+[[nodiscard]] std::vector<std::string> judge_match(const std::string& settings,
+                                                   const std::string& config);
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,73 @@
+#include "supervisor/job/hang_finder.h"
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "base/units.h"
+
+namespace dlaunch::supervisor::job {
+namespace {
+
+constexpr int kStepTimesMax = 3;  // a rank is hung after three of its recent step times
+
+nanoseconds limit_of(const RankStatus& rank, const Ranks& ranks, const HangLimits& limits) {
+  if (rank.status.phase() == "checkpoint") return limits.checkpoint;
+  const auto steps = nanoseconds(static_cast<std::int64_t>(ranks.step_seconds() * 1e9));
+  return std::max(limits.floor, kStepTimesMax * steps);
+}
+
+bool can_hang(const RankStatus& rank) {
+  return !rank.finished && rank.status.has_step() &&
+         rank.status.state() == protocol::WORKER_RUNNING;
+}
+
+/// Smaller: more likely the one that the others wait for.
+auto suspicion(const RankStatus& rank) {
+  const auto& letter = rank.status.process_state();
+  const bool stopped = letter == "T" || letter == "t" || letter == "D" || letter == "Z";
+  return std::tuple(!stopped, rank.status.sequence(), rank.status.entered());
+}
+
+std::string what_it_does(const protocol::WorkerStatus& status) {
+  const auto& letter = status.process_state();
+  if (letter == "T" || letter == "t") return "its process is stopped (SIGSTOP or a debugger)";
+  if (letter == "D") return "its process sleeps in the kernel (device or storage)";
+  if (status.entered()) return "it waits in collective " + std::to_string(status.sequence());
+  return "it is in phase " + (status.phase().empty() ? std::string("unknown") : status.phase()) +
+         " and has not entered the collective that the others wait in";
+}
+
+}  // namespace
+
+std::optional<Instant> hang_deadline(const Ranks& ranks, const HangLimits& limits) {
+  std::optional<Instant> deadline;
+  for (const auto& [number, rank] : ranks.all()) {
+    if (!can_hang(rank) || !rank.changed_at) continue;
+    deadline = earlier(deadline, *rank.changed_at + limit_of(rank, ranks, limits));
+  }
+  return deadline;
+}
+
+std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits, Instant now) {
+  const RankStatus* culprit = nullptr;
+  bool overdue = false;
+  for (const auto& [number, rank] : ranks.all()) {
+    if (!can_hang(rank) || !rank.changed_at) continue;
+    overdue = overdue || now >= *rank.changed_at + limit_of(rank, ranks, limits);
+    if (culprit == nullptr || suspicion(rank) < suspicion(*culprit)) culprit = &rank;
+  }
+  if (!overdue || culprit == nullptr) return std::nullopt;
+  Happening happening;
+  happening.weight = Weight::exception;
+  happening.cause = "worker_hung";
+  happening.host = culprit->host;
+  happening.rank = Rank{culprit->status.rank()};
+  happening.happened_at = *culprit->changed_at;
+  happening.what = "rank " + std::to_string(culprit->status.rank()) + " makes no progress since " +
+                   format_duration(now - *culprit->changed_at) + " after step " +
+                   std::to_string(culprit->status.step()) + ": " + what_it_does(culprit->status);
+  return happening;
+}
+
+}  // namespace dlaunch::supervisor::job

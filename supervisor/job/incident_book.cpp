@@ -1,0 +1,97 @@
+#include "supervisor/job/incident_book.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace dlaunch::supervisor::job {
+
+void IncidentBook::add(Happening happening, Generation broken, Instant now) {
+  happening.happened_at = std::min(happening.happened_at, now);
+  if (!open_) {
+    open_.emplace();
+    open_->opened = now;
+    open_->happened = happening.happened_at;
+    Incident incident;
+    incident.id = ++last_id_;
+    incident.generation = broken;
+    incidents_.push_back(std::move(incident));
+    if (incidents_.size() > kIncidentsKept) incidents_.erase(incidents_.begin());
+  }
+  open_->happenings.push_back(std::move(happening));
+  write(now);
+}
+
+bool IncidentBook::judge() {
+  DL_CHECK(open_.has_value(), "a cause is chosen for an open incident");
+  const auto before = open_->happenings[open_->cause];
+  open_->cause = judge_cause(open_->happenings);
+  const auto& chosen = open_->happenings[open_->cause];
+  write(open_->opened);
+  return chosen.cause != before.cause || chosen.host != before.host || chosen.rank != before.rank;
+}
+
+void IncidentBook::verdict(std::string verdict, std::string what_is_done) {
+  if (!open_) return;
+  incidents_.back().verdict = std::move(verdict);
+  open_->done = std::move(what_is_done);
+  write(open_->opened);
+}
+
+void IncidentBook::restored(Instant now, std::uint64_t lost_steps) {
+  if (!open_) return;
+  incidents_.back().lost_steps = lost_steps;
+  mark(&Open::restored, now);
+}
+
+void IncidentBook::mark(std::optional<Instant> Open::*phase, Instant now) {
+  if (!open_) return;
+  (*open_).*phase = now;
+  write(now);
+}
+
+void IncidentBook::close(Instant now) {
+  if (!open_) return;
+  incidents_.back().closed = true;
+  write(now);
+  open_.reset();
+}
+
+/// Phases follow one another, so that their sum is the total whatever was gone through twice.
+void IncidentBook::write(Instant now) {
+  auto& incident = incidents_.back();
+  const auto& chosen = open_->happenings[open_->cause];
+  incident.cause = chosen.cause;
+  incident.host = chosen.host;
+  incident.rank = chosen.rank;
+  incident.last_lines = chosen.last_lines;
+  incident.sentence = chosen.what + (open_->done.empty() ? "" : "; " + open_->done);
+  auto& seconds = incident.seconds;
+  Instant last = open_->opened;
+  const auto phase = [&](std::optional<Instant> end) {
+    if (!end || *end < last) return 0.0;
+    const auto length = to_seconds(*end - last);
+    last = *end;
+    return length;
+  };
+  seconds.detect = to_seconds(open_->opened - open_->happened);
+  seconds.abort = phase(open_->aborted);
+  seconds.replace = phase(open_->replaced);
+  seconds.regroup = phase(open_->regrouped);
+  seconds.restore = phase(open_->restored);
+  seconds.first_step = incident.closed ? phase(now) : 0;
+  seconds.total = to_seconds(last - open_->happened);
+}
+
+const Happening& IncidentBook::cause() const {
+  DL_CHECK(open_.has_value(), "there is an open incident");
+  return open_->happenings[open_->cause];
+}
+
+const Incident& IncidentBook::present() const {
+  DL_CHECK(!incidents_.empty(), "there has been an incident");
+  return incidents_.back();
+}
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,172 @@
+// The inside of the job machine: its states and what they share. Included by job_*.cpp only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "supervisor/job/checkpoints.h"
+#include "supervisor/job/hang_finder.h"
+#include "supervisor/job/incident_book.h"
+#include "supervisor/job/job.h"
+#include "supervisor/job/ranks.h"
+#include "supervisor/job/restart_budget.h"
+#include "supervisor/job/user_error.h"
+
+namespace dlaunch::supervisor::job {
+
+class Job::Impl {
+ public:
+  Impl(Policy policy, Recovered recovered, Instant now);
+  std::vector<Command> step(Instant now, const Event& event);
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  [[nodiscard]] View view() const;
+
+ private:
+  // ---- states; only become_* assigns state_
+  struct Gathering {};  ///< the coordinator counts hosts, with its own deadline
+  struct Inspecting {   ///< CheckpointsFound
+    HostId host;
+    Instant due;
+  };
+  struct MakingSure {  ///< programs of unreachable hosts may still run
+    Instant due;
+  };
+  struct Forming {                      ///< Formed or CannotForm
+    std::optional<Instant> give_up_at;  ///< set while below the minimum
+  };
+  struct Journaling {  ///< Journaled
+    std::uint64_t ticket = 0;
+  };
+  struct Preparing {  ///< Prepared of all
+    Instant due;
+    std::map<HostId, protocol::Prepared> prepared;
+  };
+  struct Joining {  ///< Connected, then Restored of all
+    Instant due;
+    std::set<HostId> connected, restored;
+  };
+  struct Running {
+    std::optional<Instant> stop_due;  ///< set once StopWorkers is sent
+    std::optional<Instant> end_due;   ///< all ranks are done; the last commit is awaited
+    std::optional<Instant> checkpoint_due;
+    Instant look_due;  ///< for hangs
+  };
+  struct Aborting {  ///< AbortAcknowledged and WorkersGone of all
+    Instant began, due;
+    std::optional<Instant> judge_due;  ///< cause_window
+    std::set<HostId> acknowledged, gone;
+    bool said_aborted = false;
+  };
+  struct Over {};
+  using State = std::variant<Gathering, Inspecting, MakingSure, Forming, Journaling, Preparing,
+                             Joining, Running, Aborting, Over>;
+
+  void become_inspecting(Instant now);
+  void become_forming(Instant now, std::string reason);
+  void become_journaling(Instant now, const rendezvous::Formed& formed);
+  void become_preparing(Instant now);
+  void become_joining(Instant now, const Preparing& prepared);
+  void become_running(Instant now);
+  void become_aborting(Instant now, const std::string& reason);
+  void become_over(Instant now, int code, JobState state, std::string sentence);
+
+  // ---- events
+  void on(Instant now, const FromAgent& e);
+  void on(Instant now, const FromCoordinator& e);
+  void on(Instant now, const StopAsked& e);
+  void on(Instant now, const CheckpointAsked&);
+  void on(Instant now, const Journaled& e);
+  void on(Instant now, const JournalFailed& e);
+  void on(Instant now, const RegroupAsked& e);
+  void on(Instant now, const DataKnown& e);
+  void on(Instant now, const DeadlineDue&);
+
+  void on_coordinator(Instant now, const rendezvous::QuorumReached& e);
+  void on_coordinator(Instant now, const rendezvous::QuorumImpossible& e);
+  void on_coordinator(Instant now, const rendezvous::Formed& e);
+  void on_coordinator(Instant now, const rendezvous::CannotForm& e);
+  void on_coordinator(Instant now, const rendezvous::HostLost& e);
+  void on_coordinator(Instant now, const rendezvous::AgentGone& e);
+  void on_coordinator(Instant now, const rendezvous::HostReturned& e);
+  template <class Other>
+  void on_coordinator(Instant, const Other&) {}  // shown by the controller, nothing to decide
+
+  void on_evidence(Instant now, HostId host, const protocol::AgentFrame& frame);
+  void on_found(Instant now, HostId host, const protocol::CheckpointsFound& found);
+  void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
+  void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);
+  void on_connected(Instant now, HostId host);
+  void on_restored(Instant now, HostId host, const protocol::Restored& restored);
+  void on_written(Instant now, const protocol::Written& written);
+  void on_committed(Instant now, HostId host, const protocol::Committed& committed);
+  void on_abort_answer(Instant now, HostId host, bool gone);
+
+  // ---- running
+  void note_progress(Instant now);
+  void look_for_hang(Instant now);
+  void plan_checkpoint(Instant now);
+  void order_stop(Instant now);
+  void end_when_done(Instant now);
+
+  // ---- failing
+  void happened(Instant now, Happening happening);
+  void settle_abort(Instant now);
+  void judge_cause_now();
+  void decide(Instant now);
+  /// The last word on a job that is not tried again; nullopt: try.
+  struct Refusal {
+    int code = 0;
+    std::string sentence;
+  };
+  [[nodiscard]] std::optional<Refusal> judge_retry(Instant now);
+
+  // ---- saying
+  void send(std::vector<HostId> hosts, protocol::ControllerFrame body);
+  void send_all(protocol::ControllerFrame body) { send(members(), std::move(body)); }
+  std::uint64_t journal(const std::string& kind, std::string json);
+  void record(std::string event, std::optional<HostId> host = {}, std::optional<Rank> rank = {},
+              std::string detail = {}, std::optional<Step> step = {});
+  void incident_changed() { out_.push_back(IncidentChanged{incidents_.present()}); }
+  void set_state(JobState state, std::string reason);
+  [[nodiscard]] std::vector<HostId> members() const;
+  [[nodiscard]] bool is_member(HostId host) const;
+  [[nodiscard]] std::string name(HostId host) const;
+  [[nodiscard]] bool has_checkpoints() const {
+    return policy_.trainer && !policy_.checkpoint_directory.empty();
+  }
+
+  Policy policy_;
+  State state_ = Gathering{};
+  JobState shown_ = JobState::starting;
+  std::string reason_;
+  Generation generation_;
+  rendezvous::Plan plan_;
+  Ranks ranks_;
+  Checkpoints checkpoints_;
+  IncidentBook incidents_;
+  RestartBudget budget_;
+  UserErrorRule user_error_;
+  std::string data_;  ///< of the training data, as in a manifest
+  std::optional<Step> restore_step_;
+  std::optional<Step> best_step_;         ///< highest ever completed by all ranks
+  std::optional<Step> generation_first_;  ///< best_step_ when the generation began
+  std::uint32_t without_progress_ = 0;
+  bool progressed_ = false;  ///< this generation made a new step
+  std::optional<Instant> running_since_;
+  std::optional<StopAsked> stop_;
+  std::string regroup_reason_;        ///< not empty: wanted at the next checkpoint
+  std::set<HostId> unusable_;         ///< for the next generation only
+  std::map<HostId, Instant> unsure_;  ///< programs there are surely gone by then
+  std::map<HostId, std::uint64_t> evidence_seen_;
+  std::map<std::uint64_t, protocol::Commit> commits_;  ///< waiting for their journal entry
+  std::uint64_t tickets_ = 0;
+  Instant started_;
+  std::vector<Command> out_;
+};
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,277 @@
+// A running generation: progress, checkpoints, stopping, the end.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/units.h"
+#include "supervisor/job/checkpoint_interval.h"
+#include "supervisor/job/exit_code.h"
+#include "supervisor/job/job_impl.h"
+
+namespace dlaunch::supervisor::job {
+namespace {
+
+using nlohmann::json;
+
+constexpr nanoseconds kLookEvery = 250ms;  // a hang is named within its threshold + this
+constexpr nanoseconds kStopSlack = 10s;    // a running step's end and the write, beside the grace
+constexpr nanoseconds kLastCommitLimit = 60s;  // one rename, on a network file system at its worst
+
+}  // namespace
+
+void Job::Impl::become_running(Instant now) {
+  Running running;
+  running.look_due = now + kLookEvery;
+  state_ = running;
+  ranks_.go(now);
+  running_since_ = now;
+  protocol::ControllerFrame frame;
+  frame.mutable_go();
+  send_all(std::move(frame));
+  set_state(stop_ ? JobState::stopping : JobState::running, "");
+  plan_checkpoint(now);
+  if (stop_) order_stop(now);
+  if (!policy_.trainer && incidents_.is_open()) {
+    // Without a source of steps the generation counts as recovered once its processes run.
+    incidents_.close(now);
+    incident_changed();
+  }
+}
+
+void Job::Impl::on(Instant now, const FromAgent& e) {
+  const auto& frame = e.frame;
+  if (frame.has_evidence()) return on_evidence(now, e.host, frame);
+  // The one fence: what is not about the present generation is over or not begun.
+  if (frame.generation() != generation_.value || !is_member(e.host)) return;
+  switch (frame.body_case()) {
+    case protocol::AgentFrame::kHeartbeat:
+      return on_heartbeat(now, e.host, frame.heartbeat());
+    case protocol::AgentFrame::kPrepared:
+      return on_prepared(now, e.host, frame.prepared());
+    case protocol::AgentFrame::kConnected:
+      return on_connected(now, e.host);
+    case protocol::AgentFrame::kRestored:
+      return on_restored(now, e.host, frame.restored());
+    case protocol::AgentFrame::kAbortAcknowledged:
+      return on_abort_answer(now, e.host, false);
+    case protocol::AgentFrame::kWorkersGone:
+      return on_abort_answer(now, e.host, true);
+    case protocol::AgentFrame::kWritten:
+      return on_written(now, frame.written());
+    case protocol::AgentFrame::kCommitted:
+      return on_committed(now, e.host, frame.committed());
+    case protocol::AgentFrame::kCheckpointsFound:
+      return on_found(now, e.host, frame.checkpoints_found());
+    default:
+      return;
+  }
+}
+
+void Job::Impl::on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat) {
+  for (const auto& status : heartbeat.workers()) {
+    const auto known = ranks_.all().find(Rank{status.rank()});
+    const bool started = status.pid() != 0 && known != ranks_.all().end() &&
+                         known->second.status.pid() != status.pid();
+    if (started) {
+      record("worker_started", host, Rank{status.rank()}, "pid " + std::to_string(status.pid()));
+    }
+    ranks_.heard(host, status, now);
+  }
+  note_progress(now);
+}
+
+/// The first new step closes the incident; `best_step_` never goes back.
+void Job::Impl::note_progress(Instant now) {
+  const auto step = ranks_.step();
+  if (!step || (best_step_ && *step <= *best_step_)) return;
+  best_step_ = step;
+  if (std::exchange(progressed_, true)) return;
+  without_progress_ = 0;
+  record("first_step", {}, {}, "", step);
+  if (incidents_.is_open()) {
+    incidents_.close(now);
+    incident_changed();
+  }
+}
+
+void Job::Impl::look_for_hang(Instant now) {
+  auto& running = std::get<Running>(state_);
+  running.look_due = now + kLookEvery;
+  if (auto hang = judge_hang(ranks_, {policy_.hang_floor, policy_.checkpoint_limit}, now)) {
+    hang->what = name(*hang->host) + ": " + hang->what;
+    happened(now, std::move(*hang));
+  }
+}
+
+// ---- checkpoints
+
+void Job::Impl::plan_checkpoint(Instant now) {
+  auto* running = std::get_if<Running>(&state_);
+  if (running == nullptr || !has_checkpoints()) return;
+  if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
+    running->checkpoint_due = now + time->interval;
+  } else if (std::holds_alternative<EveryAuto>(policy_.every)) {
+    running->checkpoint_due = now + judge_interval({checkpoints_.save_cost(), plan_.world_size,
+                                                    now - started_, incidents_.count()});
+  }
+}
+
+void Job::Impl::on(Instant, const CheckpointAsked&) {
+  if (!has_checkpoints() || !std::holds_alternative<Running>(state_)) return;
+  protocol::ControllerFrame frame;
+  frame.mutable_checkpoint_at();
+  send_all(std::move(frame));
+}
+
+void Job::Impl::on_written(Instant, const protocol::Written& written) {
+  auto commit = checkpoints_.written(written);
+  if (!commit) return;
+  json files = json::array();
+  for (const auto& file : commit->files()) {
+    files.push_back({{"name", file.name()}, {"bytes", file.bytes()}, {"hash", file.hash()}});
+  }
+  const auto ticket = journal(
+      "committing",
+      json{{"step", commit->step()}, {"generation", generation_.value}, {"files", files}}.dump());
+  commits_[ticket] = std::move(*commit);
+}
+
+void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed& committed) {
+  const Step step{committed.step()};
+  if (!committed.error().empty()) {
+    checkpoints_.failed(step);
+    record("storage_trouble", host, {}, committed.error(), step);
+    if (ranks_.all_finished()) {
+      become_over(now, to_int(ExitCode::storage), JobState::failed,
+                  "the last checkpoint could not be committed: " + committed.error());
+    }
+    return;
+  }
+  checkpoints_.committed(step);
+  budget_.give_back();
+  record("checkpoint_committed", host, {}, "", step);
+  (void)journal("committed",
+                json{{"step", step.value}, {"best_step", best_step_.value_or(step).value}}.dump());
+  plan_checkpoint(now);
+  end_when_done(now);
+  if (!regroup_reason_.empty() && std::holds_alternative<Running>(state_) && !stop_) {
+    become_aborting(now, std::exchange(regroup_reason_, ""));
+  }
+}
+
+// ---- stopping and ending
+
+void Job::Impl::on(Instant now, const StopAsked& e) {
+  stop_ = e;
+  if (e.now) {
+    return become_over(now, to_int(ExitCode::stopped_now), JobState::stopped,
+                       "stopped at once: " + e.reason);
+  }
+  (void)journal("stopping", json{{"reason", e.reason}}.dump());
+  if (const auto* forming = std::get_if<Forming>(&state_);
+      forming != nullptr && forming->give_up_at) {
+    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
+                       "stopped while it waited for hosts: " + e.reason);
+  }
+  if (std::holds_alternative<MakingSure>(state_) ||
+      (!policy_.trainer && !std::holds_alternative<Running>(state_))) {
+    return become_over(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
+  }
+  set_state(JobState::stopping, e.reason);
+  if (std::holds_alternative<Running>(state_)) order_stop(now);
+}
+
+void Job::Impl::order_stop(Instant now) {
+  auto& running = std::get<Running>(state_);
+  if (running.stop_due) return;
+  const auto step = nanoseconds(static_cast<std::int64_t>(3e9 * ranks_.step_seconds()));
+  running.stop_due = now + policy_.stop_grace + step + kStopSlack;
+  protocol::ControllerFrame frame;
+  auto& order = *frame.mutable_stop_workers();
+  order.set_checkpoint(has_checkpoints());
+  order.set_grace_ms(static_cast<std::uint32_t>(policy_.stop_grace / 1ms));
+  send_all(std::move(frame));
+}
+
+void Job::Impl::end_when_done(Instant now) {
+  auto* running = std::get_if<Running>(&state_);
+  if (running == nullptr || !ranks_.all_finished()) return;
+  const auto step = ranks_.step();
+  const bool saved =
+      !has_checkpoints() || (checkpoints_.newest() && (!step || *checkpoints_.newest() >= *step));
+  if (!saved) {
+    if (!running->end_due) running->end_due = now + kLastCommitLimit;
+    return;
+  }
+  const bool complete = !policy_.trainer || !step || step->value >= policy_.steps;
+  const auto at = checkpoints_.newest() ? " at step " + std::to_string(checkpoints_.newest()->value)
+                                        : std::string();
+  if (stop_ && !(policy_.trainer && complete)) {
+    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
+                       std::string(stop_->preempted ? "preempted" : "stopped on request") + at +
+                           "; the same command goes on from there");
+  }
+  record("job_finished", {}, {}, "", step);
+  become_over(now, to_int(ExitCode::finished), JobState::finished, "finished" + at);
+}
+
+void Job::Impl::on(Instant now, const RegroupAsked& e) {
+  if (!std::holds_alternative<Running>(state_) || stop_) return;
+  regroup_reason_ = e.reason;
+  on(now, CheckpointAsked{});
+}
+
+void Job::Impl::become_over(Instant now, int code, JobState state, std::string sentence) {
+  if (incidents_.is_open()) {
+    incidents_.close(now);
+    incident_changed();
+  }
+  state_ = Over{};
+  set_state(state, sentence);
+  (void)journal("ended", json{{"code", code}, {"sentence", sentence}}.dump());
+  out_.push_back(Finish{code, state, std::move(sentence)});
+}
+
+// ---- time
+
+void Job::Impl::on(Instant now, const DeadlineDue&) {
+  const auto due = next_deadline();
+  if (!due || now < *due) return;
+  if (std::holds_alternative<Inspecting>(state_)) {
+    return become_over(now, to_int(ExitCode::storage), JobState::failed,
+                       "the checkpoint directory " + policy_.checkpoint_directory +
+                           " did not answer within " + format_duration(now - started_) +
+                           "; is its file system mounted and alive on the hosts?");
+  }
+  if (std::holds_alternative<MakingSure>(state_)) {
+    unsure_.clear();
+    return become_forming(now, "the lease of the lost hosts is over");
+  }
+  if (std::holds_alternative<Forming>(state_)) {
+    return become_over(now, to_int(ExitCode::hosts_missing), JobState::failed,
+                       "gave up waiting for hosts: " + reason_);
+  }
+  if (auto* running = std::get_if<Running>(&state_)) {
+    if (running->stop_due && now >= *running->stop_due) {
+      const auto disk = checkpoints_.newest();
+      return become_over(now,
+                         to_int(policy_.trainer && !disk ? ExitCode::storage : ExitCode::stopped),
+                         JobState::stopped,
+                         "the workers did not stop in time and were ended; " +
+                             (disk ? "the newest checkpoint is step " + std::to_string(disk->value)
+                                   : std::string("there is no checkpoint")));
+    }
+    if (running->end_due && now >= *running->end_due) {
+      return become_over(now, to_int(ExitCode::storage), JobState::failed,
+                         "all ranks are done, but the last checkpoint was not committed in time");
+    }
+    if (running->checkpoint_due && now >= *running->checkpoint_due) {
+      plan_checkpoint(now);
+      on(now, CheckpointAsked{});
+    }
+    if (now >= running->look_due) look_for_hang(now);
+    return;
+  }
+  settle_abort(now);
+}
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,92 @@
+#include "supervisor/job/ranks.h"
+
+#include <algorithm>
+
+namespace dlaunch::supervisor::job {
+
+void Ranks::begin_generation(const rendezvous::Plan& plan, Instant now) {
+  ranks_.clear();
+  at_step_.clear();
+  for (const auto& member : plan.members) {
+    for (std::uint32_t i = 0; i < member.workers; ++i) {
+      RankStatus rank;
+      rank.host = member.host;
+      rank.changed_at = now;
+      rank.status.set_rank(member.first_rank.value + i);
+      ranks_[Rank{member.first_rank.value + i}] = std::move(rank);
+    }
+  }
+  without_step_ = static_cast<std::uint32_t>(ranks_.size());
+}
+
+void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now) {
+  const auto found = ranks_.find(Rank{status.rank()});
+  if (found == ranks_.end() || found->second.host != host) return;
+  auto& known = found->second;
+  const auto& old = known.status;
+  const bool stepped = status.has_step() && (!old.has_step() || status.step() > old.step());
+  const bool changed = stepped || status.phase() != old.phase() ||
+                       status.sequence() != old.sequence() || status.state() != old.state();
+  if (changed) {
+    // The agent says how long ago it was, so that a heartbeat's delay is not counted as life.
+    const auto ago = nanoseconds(static_cast<std::int64_t>(status.since_progress_seconds() * 1e9));
+    known.changed_at = std::max(known.changed_at.value_or(now), now - ago);
+  }
+  if (stepped) {
+    if (!old.has_step()) {
+      --without_step_;
+    } else if (--at_step_[old.step()] == 0) {
+      at_step_.erase(old.step());
+    }
+    ++at_step_[status.step()];
+    if (status.rank() == 0 && status.step_seconds() > 0) {
+      step_seconds_.push_back(status.step_seconds());
+      if (step_seconds_.size() > kStepTimesKept) step_seconds_.pop_front();
+    }
+  }
+  known.status = status;
+}
+
+void Ranks::finished(Rank rank) {
+  const auto found = ranks_.find(rank);
+  if (found != ranks_.end()) found->second.finished = true;
+}
+
+void Ranks::go(Instant now) {
+  for (auto& [rank, known] : ranks_) known.changed_at = now;
+}
+
+bool Ranks::all_finished() const {
+  return !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
+                                        [](const auto& entry) { return entry.second.finished; });
+}
+
+HostId Ranks::host_of(Rank rank) const {
+  const auto found = ranks_.find(rank);
+  return found == ranks_.end() ? HostId{} : found->second.host;
+}
+
+std::optional<Step> Ranks::step() const {
+  if (without_step_ > 0 || at_step_.empty()) return std::nullopt;
+  return Step{at_step_.begin()->first};
+}
+
+std::optional<double> Ranks::loss() const {
+  if (ranks_.empty() || !ranks_.begin()->second.status.has_loss()) return std::nullopt;
+  return ranks_.begin()->second.status.loss();
+}
+
+double Ranks::step_seconds() const {
+  if (step_seconds_.empty()) return 0;
+  auto sorted = step_seconds_;
+  std::sort(sorted.begin(), sorted.end());
+  return sorted[sorted.size() / 2];
+}
+
+double Ranks::tokens_per_second() const {
+  const auto seconds = step_seconds();
+  if (seconds <= 0 || ranks_.empty()) return 0;
+  return static_cast<double>(ranks_.begin()->second.status.tokens()) / seconds;
+}
+
+}  // namespace dlaunch::supervisor::job

@@ -1,0 +1,56 @@
+// What is known of each rank of the present generation, and what follows for the whole job.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+#include "rendezvous/command.h"
+
+namespace dlaunch::supervisor::job {
+
+struct RankStatus {
+  HostId host;
+  protocol::WorkerStatus status;
+  bool finished = false;              ///< ended properly
+  std::optional<Instant> changed_at;  ///< step, phase or sequence
+};
+
+/// Filled by heartbeats; made anew for each generation.
+class Ranks {
+ public:
+  void begin_generation(const rendezvous::Plan& plan, Instant now);
+  /// Statuses of ranks that are not this host's are ignored.
+  void heard(HostId host, const protocol::WorkerStatus& status, Instant now);
+  void finished(Rank rank);
+  /// All ranks run since now: the time before does not count for hangs.
+  void go(Instant now);
+  void clear() { ranks_.clear(); }
+
+  [[nodiscard]] const std::map<Rank, RankStatus>& all() const { return ranks_; }
+  [[nodiscard]] bool all_finished() const;
+  [[nodiscard]] HostId host_of(Rank rank) const;
+  /// The last step completed by all ranks; nullopt: there is none, or no source of steps.
+  [[nodiscard]] std::optional<Step> step() const;
+  [[nodiscard]] std::optional<double> loss() const;
+  /// Recent median; 0: unknown.
+  [[nodiscard]] double step_seconds() const;
+  [[nodiscard]] double tokens_per_second() const;
+
+ private:
+  static constexpr std::size_t kStepTimesKept = 15;
+  std::map<Rank, RankStatus> ranks_;
+  std::map<std::uint64_t, std::uint32_t>
+      at_step_;  ///< how many ranks have completed just this step
+  std::uint32_t without_step_ = 0;
+  std::deque<double> step_seconds_;
+};
+
+}  // namespace dlaunch::supervisor::job
