@@ -52,15 +52,16 @@ CommResult<void> gather_chunks(Exchange& exchange, const Stage& stage, std::span
 
 CommResult<void> all_reduce(Exchange& exchange, Stage stage, std::span<float> buffer,
                             Scratch& scratch) {
-  if (exchange.world_size() == 1) return {};
   scratch.transfers.assign(exchange.world_size(), {});
   // An empty buffer still is one exchange: all ranks meet in every operation.
   std::size_t first = 0;
   do {
     const auto piece = buffer.subspan(first, std::min(kPieceValues, buffer.size() - first));
+    stage.last = false;
     auto reduced = reduce_own_chunk(exchange, stage, piece, scratch);
     if (!reduced) return reduced;
     ++stage.phase;
+    stage.last = first + piece.size() == buffer.size();
     auto gathered = gather_chunks(exchange, stage, piece, scratch);
     if (!gathered) return gathered;
     ++stage.phase;

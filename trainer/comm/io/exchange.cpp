@@ -183,20 +183,42 @@ CommResult<void> Exchange::check_frame(const Stage& stage, std::uint32_t rank,
 
 CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
   polled_.clear();
+  polled_ranks_.clear();
   polled_.push_back({abort_->fd(), POLLIN, 0});
   polled_.push_back({closed_.fd(), POLLIN, 0});
   for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    short events = 0;
-    if (progress_[rank].receiving()) events |= POLLIN;
-    if (progress_[rank].sending()) events |= POLLOUT;
-    if (events != 0) polled_.push_back({links_[rank].socket.fd(), events, 0});
+    const Progress& progress = progress_[rank];
+    if (rank == self_.value || progress.departed) continue;
+    short events = POLLRDHUP;
+    if (progress.receiving()) events |= POLLIN;
+    if (progress.sending()) events |= POLLOUT;
+    polled_.push_back({links_[rank].socket.fd(), events, 0});
+    polled_ranks_.push_back(rank);
   }
   const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(stage.deadline));
   if (ready < 0 && errno != EINTR) {
     return failed(FailureKind::local, static_cast<std::errc>(errno),
                   "waiting for the other ranks in " + name_of(stage));
   }
+  for (std::size_t i = 0; ready > 0 && i < polled_ranks_.size(); ++i) {
+    const std::uint32_t rank = polled_ranks_[i];
+    const bool idle = !progress_[rank].receiving() && !progress_[rank].sending();
+    if (!idle || (polled_[i + 2].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
+    if (auto ignored = on_departure(stage, rank); !ignored) return ignored;
+  }
   if (trainer_now() >= stage.deadline) return tl::unexpected(late(stage));
+  return {};
+}
+
+CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) {
+  FrameBytes next{};
+  const auto count =
+      ::recv(links_[rank].socket.fd(), next.data(), next.size(), MSG_PEEK | MSG_DONTWAIT);
+  const auto words = count == kFrameBytes ? decode_leaving(next) : std::nullopt;
+  if (words) return tl::unexpected(left(stage, rank, *words));
+  // Without last words it may have been done with everything, but only after the last exchange.
+  if (count <= 0 && !stage.last) return tl::unexpected(lost(stage, rank, count < 0 ? errno : 0));
+  progress_[rank].departed = true;
   return {};
 }
 

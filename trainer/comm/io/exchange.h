@@ -39,6 +39,8 @@ struct Stage {
   std::uint32_t phase = 0;
   std::uint64_t total = 0;
   Instant deadline{};
+  /// No further exchange of this operation follows: a rank that has given its part may be gone.
+  bool last = true;
 };
 
 /// Used by one thread; `close` and the abort flag end its waits from others.
@@ -68,6 +70,7 @@ class Exchange {
     std::size_t received = 0;  ///< frame and payload
     std::size_t to_send = 0;
     std::size_t to_receive = 0;
+    bool departed = false;  ///< closed after its part was done
     [[nodiscard]] bool sending() const { return sent < to_send; }
     [[nodiscard]] bool receiving() const { return received < to_receive; }
   };
@@ -85,6 +88,8 @@ class Exchange {
   /// After a failed send: the other side may have said why it left before it closed.
   [[nodiscard]] std::optional<Leaving> last_words(std::uint32_t rank);
   [[nodiscard]] CommResult<void> wait_for_sockets(const Stage& stage);
+  /// `rank` has closed although nothing is wanted of it in this exchange.
+  [[nodiscard]] CommResult<void> on_departure(const Stage& stage, std::uint32_t rank);
   [[nodiscard]] CommFailure lost(const Stage& stage, std::uint32_t rank, int error) const;
   [[nodiscard]] CommFailure left(const Stage& stage, std::uint32_t rank,
                                  const Leaving& leaving) const;
@@ -96,6 +101,7 @@ class Exchange {
   AbortFlag closed_;
   std::vector<Progress> progress_;
   std::vector<pollfd> polled_;
+  std::vector<std::uint32_t> polled_ranks_;  ///< of polled_ from its third entry on
   std::atomic<std::uint64_t> bytes_sent_{0};
 };
 

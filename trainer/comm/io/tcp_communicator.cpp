@@ -100,7 +100,7 @@ std::optional<CommFailure> TcpCommunicator::failure() const {
 }
 
 CommResult<void> TcpCommunicator::carry_out(const Work& work, std::uint64_t sequence) {
-  Stage stage{operation_of(work.index()), sequence, 0, 0, trainer_now() + operation_limit_};
+  Stage stage{operation_of(work.index()), sequence, 0, 0, trainer_now() + operation_limit_, true};
   if (const auto* reduce = std::get_if<AllReduce>(&work)) {
     stage.total = reduce->buffer.size_bytes();
   } else if (const auto* scalars = std::get_if<ReduceScalars>(&work)) {

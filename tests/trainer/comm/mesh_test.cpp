@@ -1,0 +1,205 @@
+// Who gets into a mesh and who does not.
+#include "trainer/comm/io/mesh.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <thread>
+
+#include "tests/trainer/comm/mesh_fixture.h"
+#include "trainer/comm/handshake.h"
+#include "trainer/comm/io/mesh_connector.h"
+
+namespace dlaunch::comm {
+namespace {
+
+using testing::HasSubstr;
+
+/// For what must run into its limit; long enough for a busy machine to do everything else.
+constexpr milliseconds kShortLimit = 400ms;
+
+void expect_usable(Communicator& rank) {
+  const auto met = rank.barrier();
+  EXPECT_TRUE(met) << met.error().error.text();
+}
+
+Socket connected_stranger(const MeshListener& listener) {
+  auto socket = start_connect(listener.address(), listener.port());
+  EXPECT_TRUE(socket);
+  pollfd writable{socket->fd(), POLLOUT, 0};
+  EXPECT_EQ(::poll(&writable, 1, 10'000), 1);
+  EXPECT_TRUE(connect_outcome(*socket));
+  return std::move(*socket);
+}
+
+void say(const Socket& socket, const std::string& text) {
+  EXPECT_EQ(::send(socket.fd(), text.data(), text.size(), MSG_NOSIGNAL),
+            static_cast<ssize_t>(text.size()));
+}
+
+TEST(Mesh, OfOneRankNeedsNobody) {
+  TestMesh mesh(1);
+  mesh.run([](Communicator& rank) {
+    expect_usable(rank);
+    std::vector<float> buffer{1.0F, 2.0F};
+    ASSERT_TRUE(rank.all_reduce(buffer));
+    EXPECT_EQ(buffer, (std::vector<float>{1.0F, 2.0F}));
+    EXPECT_EQ(rank.bytes_sent(), 0U);
+  });
+}
+
+TEST(Mesh, ConnectsOverIpVersion6) {
+  auto listener = MeshListener::open("::1");
+  if (!listener) GTEST_SKIP() << "no IPv6 loopback here: " << listener.error().text();
+  auto second = MeshListener::open("::1");
+  ASSERT_TRUE(second);
+  TestMesh mesh(2);
+  const auto settings_of = [&](std::uint32_t rank) {
+    MeshSettings settings = mesh.settings(rank);
+    settings.endpoints = {{Rank{0}, "::1", listener->port()}, {Rank{1}, "::1", second->port()}};
+    return settings;
+  };
+  std::thread other([&] {
+    auto rank = connect_mesh(*second, settings_of(1), mesh.abort(1));
+    ASSERT_TRUE(rank) << rank.error().error.text();
+    expect_usable(**rank);
+  });
+  auto rank = connect_mesh(*listener, settings_of(0), mesh.abort(0));
+  EXPECT_TRUE(rank);
+  if (rank) expect_usable(**rank);
+  other.join();
+}
+
+TEST(Mesh, IsNotDisturbedByStrangers) {
+  TestMesh mesh(3);
+  std::vector<Socket> strangers;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) {
+    strangers.push_back(connected_stranger(mesh.listener(rank)));
+    say(strangers.back(), "GET / HTTP/1.1\r\nHost: somebody.who.scans.ports.example.org\r\n\r\n");
+    strangers.push_back(connected_stranger(mesh.listener(rank)));
+    say(strangers.back(), "x");
+    Socket gone = connected_stranger(mesh.listener(rank));
+  }
+  mesh.run(expect_usable);
+}
+
+TEST(Mesh, ComesUpThroughACrowdOfSilentStrangersLargerThanItKeeps) {
+  TestMesh mesh(2);
+  std::vector<Socket> crowd;
+  for (std::size_t i = 0; i < kHalfOpenMax + 50; ++i) {
+    crowd.push_back(connected_stranger(mesh.listener(1)));
+  }
+  mesh.run(expect_usable);
+}
+
+TEST(Mesh, RefusesARankOfAnOlderGenerationAndGoesOn) {
+  TestMesh mesh(2);
+  MeshSettings stale = mesh.settings(0);
+  stale.generation = Generation{6};
+  const MeshIdentity identity{stale.rank, 2, stale.generation, stale.group, stale.token};
+  const Socket old = connected_stranger(mesh.listener(1));
+  auto hello = Handshake::dial(identity, Rank{1}, Nonce{});
+  const auto bytes = hello.take_output();
+  say(old, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
+  mesh.run(expect_usable);
+
+  std::vector<std::byte> answer(hello.wanted_bytes());
+  ASSERT_EQ(::recv(old.fd(), answer.data(), answer.size(), MSG_WAITALL),
+            static_cast<ssize_t>(answer.size()));
+  hello.receive(answer);
+  EXPECT_TRUE(hello.refused());
+  EXPECT_EQ(hello.reason(), "it belongs to generation 7, this is generation 6");
+}
+
+/// Connects two ranks whose settings do not fit and gives both failures' texts.
+std::vector<std::string> failures_of(const std::function<void(MeshSettings&)>& spoil_rank_one) {
+  TestMesh mesh(2);
+  std::vector<std::string> texts(2);
+  std::vector<std::thread> threads;
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      MeshSettings settings = mesh.settings(rank);
+      settings.connect_limit = kShortLimit;
+      if (rank == 1) spoil_rank_one(settings);
+      const auto connected = connect_mesh(mesh.listener(rank), settings, mesh.abort(rank));
+      ASSERT_FALSE(connected);
+      EXPECT_EQ(connected.error().kind, FailureKind::timed_out);
+      EXPECT_EQ(connected.error().suspect, Rank{1 - rank});
+      texts[rank] = connected.error().error.text();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return texts;
+}
+
+TEST(Mesh, RefusesAWrongTokenOnBothSides) {
+  const auto texts = failures_of([](MeshSettings& settings) {
+    settings.token = test_token("another secret that is long enough");
+  });
+  EXPECT_THAT(texts[0], HasSubstr("does not know the token of this generation"));
+  EXPECT_THAT(texts[1], HasSubstr("rank 0 at 127.0.0.1"));
+  EXPECT_THAT(texts[1], HasSubstr("did not connect to this rank"));
+}
+
+TEST(Mesh, RefusesAnotherGeneration) {
+  const auto texts =
+      failures_of([](MeshSettings& settings) { settings.generation = Generation{8}; });
+  EXPECT_THAT(texts[0], HasSubstr("it belongs to generation 8, this is generation 7"));
+}
+
+TEST(Mesh, SaysWhoIsMissingWhenNobodyListensThere) {
+  TestMesh mesh(2);
+  MeshSettings settings = mesh.settings(0);
+  settings.connect_limit = kShortLimit;
+  { MeshListener closed = std::move(mesh.listener(1)); }
+  const auto connected = connect_mesh(mesh.listener(0), settings, mesh.abort(0));
+  ASSERT_FALSE(connected);
+  EXPECT_THAT(connected.error().error.doing, HasSubstr("rank 1 at 127.0.0.1"));
+  EXPECT_THAT(connected.error().error.doing, HasSubstr("Connection refused"));
+}
+
+TEST(Mesh, StopsWaitingForAMissingRankAtTheAbort) {
+  TestMesh mesh(2);
+  std::thread aborter([&] { mesh.abort(0)->set("host n1 was lost"); });
+  const auto connected = connect_mesh(mesh.listener(0), mesh.settings(0), mesh.abort(0));
+  aborter.join();
+  ASSERT_FALSE(connected);
+  EXPECT_EQ(connected.error().kind, FailureKind::aborted);
+  EXPECT_THAT(connected.error().error.doing, HasSubstr("host n1 was lost"));
+}
+
+TEST(Mesh, RefusesSettingsThatCannotBe) {
+  TestMesh mesh(2);
+  const auto refused = [&](const std::function<void(MeshSettings&)>& spoil) {
+    MeshSettings settings = mesh.settings(0);
+    spoil(settings);
+    const auto connected = connect_mesh(mesh.listener(0), settings, mesh.abort(0));
+    return !connected && connected.error().kind == FailureKind::local;
+  };
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.rank = Rank{2}; }));
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.world_size = 0; }));
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.endpoints.pop_back(); }));
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.endpoints[1].rank = Rank{0}; }));
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.token.resize(8); }));
+}
+
+TEST(MeshListener, WantsANumericAddressOfThisMachine) {
+  EXPECT_FALSE(MeshListener::open("localhost"));
+  EXPECT_FALSE(MeshListener::open(""));
+  const auto elsewhere = MeshListener::open("192.0.2.1");
+  ASSERT_FALSE(elsewhere);
+  EXPECT_THAT(elsewhere.error().text(), HasSubstr("192.0.2.1"));
+}
+
+TEST(Token, IsReadFromHexOfEnoughBytes) {
+  EXPECT_EQ(token_from_hex("00ff10ABcdef00112233445566778899")->at(3), std::byte{0xab});
+  EXPECT_FALSE(token_from_hex("00ff"));
+  EXPECT_FALSE(token_from_hex("00ff10ABcdef0011223344556677889"));
+  EXPECT_FALSE(token_from_hex("00ff10ABcdef0011223344556677889g"));
+  EXPECT_FALSE(token_from_hex(" 0ff10ABcdef00112233445566778899"));
+}
+
+}  // namespace
+}  // namespace dlaunch::comm
