@@ -1,0 +1,129 @@
+#include "rendezvous/io/agent_connection.h"
+
+#include <array>
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <utility>
+
+#include "base/io/clock.h"
+#include "protocol/limits.h"
+
+namespace dlaunch::rendezvous {
+
+namespace asio = boost::asio;
+using protocol::AgentFrame;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+// A heartbeat is a few hundred bytes; larger frames take several reads.
+constexpr std::size_t kReadBytes = 4 * 1024;
+// Several small frames leave in one TLS record of at most 16 KiB.
+constexpr std::size_t kWriteBytes = 16 * 1024;
+
+}  // namespace
+
+AgentConnection::AgentConnection(asio::io_context& context, std::shared_ptr<ByteStream> stream,
+                                 Handlers handlers)
+    : context_(context),
+      stream_(std::move(stream)),
+      handlers_(std::move(handlers)),
+      reader_(protocol::kHelloBytesMax),
+      wake_(context, asio::steady_timer::time_point::max()) {}
+
+void AgentConnection::start(HostId host, std::string job) {
+  host_ = host;
+  job_ = std::move(job);
+  if (closed_) return;
+  // Both coroutines end when the stream is closed, and hold this alive until then.
+  auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+  asio::co_spawn(context_, read_frames(), keep);
+  asio::co_spawn(context_, write_frames(), keep);
+}
+
+asio::awaitable<void> AgentConnection::read_frames() {
+  std::array<char, kReadBytes> buffer{};
+  while (!closed_) {
+    auto reading = stream_->read_some(buffer);
+    const auto count = co_await std::move(reading);
+    if (!count) {
+      close(count.error().text());
+      co_return;
+    }
+    reader_.feed(std::string_view(buffer.data(), *count));
+    if (const auto taken = take_frames(); !taken) close(taken.error().text());
+  }
+}
+
+Result<void> AgentConnection::take_frames() {
+  while (!closed_) {
+    auto message = reader_.next();
+    if (!message) return tl::unexpected(message.error());
+    if (!*message) return {};
+    AgentFrame frame;
+    if (!frame.ParseFromString(**message)) {
+      return failure(std::errc::bad_message, "it sent a frame that cannot be read");
+    }
+    if (frame.number() <= received_) {
+      return failure(std::errc::protocol_error, "it sent frame " + std::to_string(frame.number()) +
+                                                    " after frame " + std::to_string(received_));
+    }
+    received_ = frame.number();
+    const auto sent_at = queue_.on_acknowledged(frame.acknowledged());
+    if (!sent_at) return tl::unexpected(sent_at.error());
+    if (!greeted_) {
+      if (auto checked = check_hello(frame); !checked) return checked;
+      greeted_ = true;
+      reader_.set_limit(protocol::kFrameBytesMax);
+    }
+    handlers_.frame(std::move(frame), *sent_at);
+  }
+  return {};
+}
+
+Result<void> AgentConnection::check_hello(const AgentFrame& frame) const {
+  if (!frame.has_hello()) {
+    return failure(std::errc::protocol_error, "its first frame is not a hello");
+  }
+  if (frame.host() != host_.value || frame.job() != job_) {
+    return failure(std::errc::protocol_error,
+                   "it has the key of host " + std::to_string(host_.value) + " of " + job_ +
+                       " and says to be host " + std::to_string(frame.host()) + " of another job");
+  }
+  return {};
+}
+
+asio::awaitable<void> AgentConnection::write_frames() {
+  while (!closed_) {
+    if (queue_.empty()) {
+      auto waiting = wake_.async_wait(kToken);
+      co_await std::move(waiting);
+      continue;
+    }
+    const auto bytes = queue_.take(monotonic_now(), received_, kWriteBytes);
+    auto writing = stream_->write(bytes);
+    const auto written = co_await std::move(writing);
+    if (!written) close(written.error().text());
+  }
+}
+
+void AgentConnection::send(std::shared_ptr<const OutgoingFrame> frame) {
+  if (closed_) return;
+  if (!queue_.push(std::move(frame))) {
+    close("it reads too slowly: " + std::to_string(protocol::kSendQueueBytesMax >> 20U) +
+          " MiB wait for it");
+    return;
+  }
+  wake_.cancel();
+}
+
+void AgentConnection::close(std::string reason) {
+  if (std::exchange(closed_, true)) return;
+  stream_->close();
+  wake_.cancel();
+  handlers_.closed(std::move(reason));
+}
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,31 @@
+// What a control connection runs over: TLS today, the channel of an SSH session where an agent
+// cannot dial back.
+#pragma once
+
+#include <boost/asio/awaitable.hpp>
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dlaunch::rendezvous {
+
+/// One reader and one writer at a time may run beside each other. Used on one thread.
+class ByteStream {
+ public:
+  ByteStream() = default;
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+  virtual ~ByteStream() = default;
+
+  /// At least one byte, into `buffer`, which lives until then. The peer's orderly end is an error.
+  [[nodiscard]] virtual boost::asio::awaitable<Result<std::size_t>> read_some(
+      std::span<char> buffer) = 0;
+  /// All of `bytes`, which live until then.
+  [[nodiscard]] virtual boost::asio::awaitable<Result<void>> write(std::string_view bytes) = 0;
+  /// Ends what runs with an error, at once and without a farewell. May be called again.
+  virtual void close() = 0;
+};
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,60 @@
+// Frames waiting for one agent: the urgent first, bounded, numbered when they leave.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+
+namespace dlaunch::rendezvous {
+
+/// A frame without number and acknowledged, serialised once for all its receivers.
+struct OutgoingFrame {
+  /// What goes first. The welcome opens a connection; after it nothing overtakes an abort.
+  enum class Urgency : std::uint8_t { welcome, abort, order, beat };
+  Urgency urgency = Urgency::order;
+  std::string body;
+};
+[[nodiscard]] std::shared_ptr<const OutgoingFrame> make_outgoing(
+    const protocol::ControllerFrame& frame);
+
+/// Owned by one connection.
+class SendQueue {
+ public:
+  /// False: the queue is at kSendQueueBytesMax, the peer reads too slowly. A beat behind a beat
+  /// that still waits says nothing new and is left out.
+  [[nodiscard]] bool push(std::shared_ptr<const OutgoingFrame> frame);
+  [[nodiscard]] bool empty() const;
+
+  /// The next frames in their order, ready for the wire: at least one, then as many as stay below
+  /// `bytes_max`. They count as sent at `now` and acknowledge `acknowledged`.
+  [[nodiscard]] std::string take(Instant now, std::uint64_t acknowledged, std::size_t bytes_max);
+
+  /// When the frame was sent that the peer acknowledges now; nullopt: none yet (0), or too long
+  /// ago to be remembered. An error when it was never sent.
+  [[nodiscard]] Result<std::optional<Instant>> on_acknowledged(std::uint64_t number);
+
+ private:
+  // 16 bytes each. A peer that acknowledges none of so many is far beyond lost_after.
+  static constexpr std::size_t kSentKeptMax = 4096;
+
+  struct Sent {
+    std::uint64_t number = 0;
+    Instant at;
+  };
+  std::array<std::deque<std::shared_ptr<const OutgoingFrame>>, 4> waiting_;
+  std::size_t waiting_bytes_ = 0;
+  std::uint64_t last_number_ = 0;
+  std::uint64_t acknowledged_ = 0;
+  std::optional<Instant> acknowledged_sent_at_;
+  std::deque<Sent> sent_;
+};
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,270 @@
+#include "rendezvous/io/tls_server.h"
+
+#include <fcntl.h>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/ssl/context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <list>
+#include <map>
+#include <utility>
+
+#include "protocol/limits.h"
+#include "rendezvous/io/agent_connection.h"
+#include "rendezvous/io/tls_stream.h"
+
+namespace dlaunch::rendezvous {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+// Out of descriptors or memory: the kernel's backlog holds the rest meanwhile.
+constexpr auto kAcceptPause = 100ms;
+// Thousands of agents dial in the same second; the kernel cuts this to net.core.somaxconn.
+constexpr int kBacklog = 4096;
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  return endpoint.address().to_string() + " port " + std::to_string(endpoint.port());
+}
+
+Result<tcp::acceptor> open_acceptor(asio::io_context& context, const tcp::endpoint& endpoint) {
+  tcp::acceptor acceptor(context);
+  error_code code;
+  acceptor.open(endpoint.protocol(), code);
+  if (!code) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
+  // A restarted controller takes the port of the one before although connections linger.
+  if (!code) acceptor.set_option(tcp::acceptor::reuse_address(true), code);
+  if (!code && endpoint.protocol() == tcp::v6()) {
+    acceptor.set_option(asio::ip::v6_only(true), code);
+  }
+  if (!code) acceptor.bind(endpoint, code);
+  if (!code) acceptor.listen(kBacklog, code);
+  if (code) return failure(std::error_code(code), "listening on " + text_of(endpoint));
+  return acceptor;
+}
+
+}  // namespace
+
+class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
+ public:
+  Impl(asio::io_context& context, Setting setting, Handlers handlers)
+      : context_(context),
+        setting_(std::move(setting)),
+        handlers_(std::move(handlers)),
+        tls_(asio::ssl::context::tls_server),
+        room_(context, asio::steady_timer::time_point::max()) {
+    use_psk_server(tls_.native_handle(), setting_.job, setting_.secret, setting_.hosts);
+  }
+
+  Result<std::uint16_t> listen(const std::vector<std::string>& addresses, PortRange ports,
+                               std::uint16_t first) {
+    const std::uint32_t count = static_cast<std::uint32_t>(ports.high) - ports.low + 1;
+    std::uint32_t offset = first >= ports.low && first <= ports.high ? first - ports.low : 0U;
+    Error newest;
+    for (std::uint32_t tried = 0; tried < count; ++tried, offset = (offset + 1) % count) {
+      const auto port = static_cast<std::uint16_t>(ports.low + offset);
+      auto opened = open_all(addresses, port);
+      if (opened) {
+        for (auto& acceptor : *opened) start_accepting(std::move(acceptor));
+        return port;
+      }
+      newest = opened.error();
+      if (newest.code != std::errc::address_in_use) break;  // the next port would not help
+    }
+    return tl::unexpected(newest);
+  }
+
+  void send(const std::vector<HostId>& hosts, const protocol::ControllerFrame& frame) {
+    const auto outgoing = make_outgoing(frame);
+    for (const auto host : hosts) {
+      const auto found = newest_.find(host);
+      if (found == newest_.end()) continue;
+      const auto connection = connections_.at(found->second).connection;  // close may erase it
+      connection->send(outgoing);
+    }
+  }
+
+  void close(HostId host, const std::string& reason) {
+    const auto found = newest_.find(host);
+    if (found == newest_.end()) return;
+    const auto connection = connections_.at(found->second).connection;
+    connection->close(reason);
+  }
+
+  void stop() {
+    stopped_ = true;
+    for (auto& acceptor : acceptors_) {
+      error_code ignored;
+      acceptor.close(ignored);
+    }
+    room_.cancel();
+    newest_.clear();
+    const auto connections = std::exchange(connections_, {});
+    for (const auto& [number, entry] : connections) {
+      if (entry.hello_due) entry.hello_due->cancel();
+      entry.connection->close("the controller ends");
+    }
+  }
+
+ private:
+  struct Entry {
+    std::shared_ptr<AgentConnection> connection;
+    std::shared_ptr<asio::steady_timer> hello_due;  ///< empty: has said hello
+    HostId host;
+    std::string from;
+  };
+
+  Result<std::vector<tcp::acceptor>> open_all(const std::vector<std::string>& addresses,
+                                              std::uint16_t port) {
+    std::vector<tcp::acceptor> opened;
+    for (const auto& text : addresses) {
+      error_code code;
+      const auto address = asio::ip::make_address(text, code);
+      if (code) return failure(std::error_code(code), "listening on " + text);
+      auto acceptor = open_acceptor(context_, tcp::endpoint(address, port));
+      if (!acceptor) return tl::unexpected(acceptor.error());
+      opened.push_back(std::move(*acceptor));
+    }
+    return opened;
+  }
+
+  void start_accepting(tcp::acceptor acceptor) {
+    acceptors_.push_back(std::move(acceptor));
+    auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+    asio::co_spawn(context_, accept_all(&acceptors_.back()), std::move(keep));
+  }
+
+  asio::awaitable<void> accept_all(tcp::acceptor* acceptor) {
+    while (!stopped_) {
+      if (pending_ >= protocol::kHandshakesPendingMax) {
+        auto waiting = room_.async_wait(kToken);
+        co_await std::move(waiting);
+        continue;
+      }
+      tcp::endpoint from;
+      auto accepting = acceptor->async_accept(from, kToken);
+      auto [code, socket] = co_await std::move(accepting);
+      if (stopped_) co_return;
+      if (code) {
+        asio::steady_timer pause(context_, kAcceptPause);
+        auto waiting = pause.async_wait(kToken);
+        co_await std::move(waiting);
+        continue;
+      }
+      serve(std::move(socket), text_of(from));
+    }
+  }
+
+  void serve(tcp::socket socket, std::string from) {
+    prepare_control_socket(socket);
+    const auto number = ++last_connection_;
+    auto stream = std::make_shared<TlsStream>(std::move(socket), tls_);
+    auto self = shared_from_this();
+    AgentConnection::Handlers handlers;
+    handlers.frame = [self, number](protocol::AgentFrame frame, std::optional<Instant> sent_at) {
+      self->on_frame(number, std::move(frame), sent_at);
+    };
+    handlers.closed = [self, number](std::string reason) { self->on_closed(number, reason); };
+    auto connection = std::make_shared<AgentConnection>(context_, stream, std::move(handlers));
+    auto due = std::make_shared<asio::steady_timer>(
+        context_, std::chrono::duration_cast<asio::steady_timer::duration>(setting_.hello_limit));
+    due->async_wait([connection, due](const error_code& code) {
+      if (!code) connection->close("it did not say hello in time");
+    });
+    ++pending_;
+    connections_.emplace(number, Entry{connection, due, HostId(), std::move(from)});
+    auto keep = [self](const std::exception_ptr&) {};
+    asio::co_spawn(context_, shake_hands(number, stream, connection), std::move(keep));
+  }
+
+  asio::awaitable<void> shake_hands(std::uint64_t number, std::shared_ptr<TlsStream> stream,
+                                    std::shared_ptr<AgentConnection> connection) {
+    auto shaking = stream->accept_handshake();
+    const auto host = co_await std::move(shaking);
+    if (!host) {
+      connection->close("it has no key of this job (" + host.error().text() + ")");
+      co_return;
+    }
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) co_return;  // its time was over
+    found->second.host = *host;
+    connection->start(*host, setting_.job);
+  }
+
+  void on_frame(std::uint64_t number, protocol::AgentFrame frame, std::optional<Instant> sent_at) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return;
+    auto& entry = found->second;
+    const auto host = entry.host;
+    std::shared_ptr<AgentConnection> replaced;
+    if (entry.hello_due) {
+      entry.hello_due->cancel();
+      entry.hello_due.reset();
+      one_less_pending();
+      const auto before = newest_.find(host);
+      if (before != newest_.end()) replaced = connections_.at(before->second).connection;
+      newest_[host] = number;
+    }
+    handlers_.frame(host, number, sent_at, std::move(frame));
+    // After the hello, so that the host is never without a connection in between.
+    if (replaced) replaced->close("a newer connection of this host took its place");
+  }
+
+  void on_closed(std::uint64_t number, const std::string& reason) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return;
+    const auto entry = std::move(found->second);
+    connections_.erase(found);
+    if (entry.hello_due) {
+      entry.hello_due->cancel();
+      one_less_pending();
+      handlers_.refused("a connection from " + entry.from + " was refused: " + reason);
+      return;
+    }
+    const auto newest = newest_.find(entry.host);
+    if (newest != newest_.end() && newest->second == number) newest_.erase(newest);
+    handlers_.closed(entry.host, number, reason);
+  }
+
+  void one_less_pending() {
+    --pending_;
+    room_.cancel();
+  }
+
+  asio::io_context& context_;
+  Setting setting_;
+  Handlers handlers_;
+  asio::ssl::context tls_;
+  std::list<tcp::acceptor> acceptors_;
+  asio::steady_timer room_;
+  std::size_t pending_ = 0;  ///< accepted, no hello yet
+  std::uint64_t last_connection_ = 0;
+  std::map<std::uint64_t, Entry> connections_;
+  std::map<HostId, std::uint64_t> newest_;
+  bool stopped_ = false;
+};
+
+TlsServer::TlsServer(asio::io_context& context, Setting setting, Handlers handlers)
+    : impl_(std::make_shared<Impl>(context, std::move(setting), std::move(handlers))) {}
+TlsServer::~TlsServer() { impl_->stop(); }
+
+Result<std::uint16_t> TlsServer::listen(const std::vector<std::string>& addresses, PortRange ports,
+                                        std::uint16_t first) {
+  return impl_->listen(addresses, ports, first);
+}
+void TlsServer::send(const std::vector<HostId>& hosts, const protocol::ControllerFrame& frame) {
+  impl_->send(hosts, frame);
+}
+void TlsServer::close(HostId host, const std::string& reason) { impl_->close(host, reason); }
+void TlsServer::stop() { impl_->stop(); }
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,271 @@
+// The controller's listener against agents and strangers, in one process over loopback.
+#include "rendezvous/io/tls_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <deque>
+
+#include "protocol/limits.h"
+#include "tests/rendezvous/io/dialer.h"
+
+namespace dlaunch::rendezvous {
+namespace {
+
+using protocol::AgentFrame;
+using protocol::ControllerFrame;
+using testing::HasSubstr;
+
+constexpr auto kJob = "kjv-1";
+constexpr auto kDeadline = 30s;  // generous; every wait below ends on a condition
+
+class TlsServerTest : public testing::Test {
+ protected:
+  struct Frame {
+    HostId host;
+    std::uint64_t connection;
+    std::optional<Instant> sent_at;
+    AgentFrame frame;
+  };
+  struct Closed {
+    HostId host;
+    std::uint64_t connection;
+    std::string reason;
+  };
+
+  void start(nanoseconds hello_limit = 5s) {
+    TlsServer::Handlers handlers;
+    handlers.frame = [this](HostId host, std::uint64_t connection, std::optional<Instant> sent_at,
+                            AgentFrame frame) {
+      frames_.push_back({host, connection, sent_at, std::move(frame)});
+    };
+    handlers.closed = [this](HostId host, std::uint64_t connection, std::string reason) {
+      closed_.push_back({host, connection, std::move(reason)});
+    };
+    handlers.refused = [this](std::string sentence) { refused_.push_back(std::move(sentence)); };
+    server_.emplace(context_, TlsServer::Setting{kJob, secret_, 4, hello_limit},
+                    std::move(handlers));
+    const auto port = server_->listen({"127.0.0.1"}, {29600, 29899}, 29700);
+    ASSERT_TRUE(port) << port.error().text();
+    port_ = *port;
+  }
+  template <class Condition>
+  [[nodiscard]] bool run_until(Condition condition) {
+    const auto end = std::chrono::steady_clock::now() + kDeadline;
+    while (!condition()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      context_.run_one_for(100ms);
+    }
+    return true;
+  }
+  std::shared_ptr<Dialer> dial(HostId host, const Secret& secret) {
+    auto dialer =
+        std::make_shared<Dialer>(context_, psk_identity(kJob, host), host_key(secret, host));
+    dialer->start(port_);
+    return dialer;
+  }
+  /// Authenticated and greeted.
+  std::shared_ptr<Dialer> join(HostId host) {
+    auto dialer = dial(host, secret_);
+    EXPECT_TRUE(run_until([&] { return dialer->connected || dialer->error; }));
+    EXPECT_TRUE(dialer->connected);
+    dialer->send(hello(host));
+    const auto before = frames_.size();
+    EXPECT_TRUE(run_until([&] { return frames_.size() > before; }));
+    return dialer;
+  }
+  static AgentFrame hello(HostId host, const std::string& job = kJob) {
+    AgentFrame frame;
+    frame.set_job(job);
+    frame.set_host(host.value);
+    frame.mutable_hello()->set_protocol(protocol::kProtocolVersion);
+    return frame;
+  }
+  static ControllerFrame beat() {
+    ControllerFrame frame;
+    frame.set_job(kJob);
+    frame.mutable_beat();
+    return frame;
+  }
+
+  void TearDown() override {
+    server_.reset();
+    context_.restart();
+    context_.run_for(kDeadline);
+    EXPECT_TRUE(context_.stopped()) << "nothing waits any more once the server is gone";
+  }
+
+  boost::asio::io_context context_;
+  Secret secret_ = make_secret();
+  std::optional<TlsServer> server_;
+  std::uint16_t port_ = 0;
+  std::vector<Frame> frames_;
+  std::vector<Closed> closed_;
+  std::vector<std::string> refused_;
+};
+
+TEST_F(TlsServerTest, TheRightKeyGetsInAndFramesGoBothWays) {
+  start();
+  const auto agent = join(HostId{2});
+  EXPECT_EQ(frames_.at(0).host, HostId{2});
+  EXPECT_TRUE(frames_.at(0).frame.has_hello());
+  server_->send({HostId{2}, HostId{3}}, beat());
+  ASSERT_TRUE(run_until([&] { return agent->received.size() == 1; }));
+  EXPECT_EQ(agent->received[0].number(), 1U);
+  EXPECT_EQ(agent->received[0].acknowledged(), 1U);
+
+  AgentFrame heartbeat;
+  heartbeat.set_acknowledged(1);
+  heartbeat.mutable_heartbeat();
+  agent->send(heartbeat);
+  ASSERT_TRUE(run_until([&] { return frames_.size() == 2; }));
+  EXPECT_TRUE(frames_[1].sent_at) << "when the acknowledged beat left is known";
+  EXPECT_TRUE(refused_.empty());
+}
+
+TEST_F(TlsServerTest, AWrongKeyIsRefusedOnBothSides) {
+  start();
+  const auto stranger = dial(HostId{1}, make_secret());
+  ASSERT_TRUE(run_until([&] { return stranger->error && !refused_.empty(); }));
+  EXPECT_FALSE(stranger->connected);
+  EXPECT_THAT(refused_.at(0), HasSubstr("no key of this job"));
+  EXPECT_TRUE(frames_.empty());
+}
+
+TEST_F(TlsServerTest, AHostOrJobThatDoesNotExistIsRefused) {
+  start();
+  for (const auto& identity : {psk_identity(kJob, HostId{4}), psk_identity("other", HostId{1}),
+                               std::string("kjv-1/"), std::string("kjv-1/1x"), std::string("/")}) {
+    const auto before = refused_.size();
+    const auto stranger =
+        std::make_shared<Dialer>(context_, identity, host_key(secret_, HostId{1}));
+    stranger->start(port_);
+    ASSERT_TRUE(run_until([&] { return stranger->error && refused_.size() > before; })) << identity;
+    EXPECT_FALSE(stranger->connected) << identity;
+  }
+}
+
+TEST_F(TlsServerTest, AHelloOfAnotherHostThanTheKeysIsRefused) {
+  start();
+  const auto liar = dial(HostId{1}, secret_);
+  ASSERT_TRUE(run_until([&] { return liar->connected; }));
+  liar->send(hello(HostId{2}));
+  ASSERT_TRUE(run_until([&] { return !refused_.empty(); }));
+  EXPECT_THAT(refused_[0], HasSubstr("has the key of host 1"));
+  EXPECT_TRUE(frames_.empty());
+}
+
+TEST_F(TlsServerTest, StrangersBytesAreRefusedBeforeAnyFrame) {
+  start();
+  RawDialer stranger(context_, port_);
+  stranger.send("GET / HTTP/1.1\r\n\r\n" + std::string(100'000, 'x'));
+  ASSERT_TRUE(run_until([&] { return !refused_.empty(); }));
+  EXPECT_TRUE(frames_.empty());
+}
+
+TEST_F(TlsServerTest, AConnectionThatSaysNothingIsClosedAfterTheHelloLimit) {
+  start(200ms);
+  RawDialer silent(context_, port_);
+  const auto quiet_after_handshake = dial(HostId{1}, secret_);
+  ASSERT_TRUE(run_until([&] { return refused_.size() == 2; }));
+  EXPECT_THAT(refused_[0], HasSubstr("did not say hello in time"));
+}
+
+TEST_F(TlsServerTest, AFloodOfHalfOpenConnectionsIsBoundedAndAgentsGetInAfterIt) {
+  start(500ms);
+  std::deque<RawDialer> flood;
+  for (std::size_t i = 0; i < 2 * protocol::kHandshakesPendingMax; ++i) {
+    flood.emplace_back(context_, port_);
+  }
+  const auto agent = dial(HostId{0}, secret_);
+  ASSERT_TRUE(run_until([&] { return agent->connected || agent->error; }));
+  EXPECT_TRUE(agent->connected) << agent->error_text;
+  EXPECT_GE(refused_.size(), protocol::kHandshakesPendingMax)
+      << "the agent had to wait until the first flood was turned out";
+}
+
+TEST_F(TlsServerTest, AHelloBeyondItsBoundEndsTheConnection) {
+  start();
+  const auto agent = dial(HostId{1}, secret_);
+  ASSERT_TRUE(run_until([&] { return agent->connected; }));
+  auto large = hello(HostId{1});
+  large.mutable_hello()->set_build(std::string(protocol::kHelloBytesMax, 'b'));
+  agent->send(large);
+  ASSERT_TRUE(run_until([&] { return !refused_.empty(); }));
+  EXPECT_THAT(refused_[0], HasSubstr("65536 are allowed"));
+}
+
+TEST_F(TlsServerTest, AFrameBeyondItsBoundEndsTheConnection) {
+  start();
+  const auto agent = join(HostId{1});
+  agent->send_bytes(std::string("\x7f\xff\xff\xff", 4));
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_THAT(closed_[0].reason, HasSubstr("are allowed"));
+}
+
+TEST_F(TlsServerTest, ABrokenFrameEndsTheConnection) {
+  start();
+  const auto agent = join(HostId{1});
+  agent->send_bytes(std::string("\0\0\0\3\xff\xff\xff", 7));
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_THAT(closed_[0].reason, HasSubstr("cannot be read"));
+}
+
+TEST_F(TlsServerTest, TheNewestConnectionOfAHostTakesThePlaceOfTheOneBefore) {
+  start();
+  const auto first = join(HostId{1});
+  const auto second = join(HostId{1});
+  ASSERT_TRUE(run_until([&] { return first->error && closed_.size() == 1; }));
+  EXPECT_EQ(closed_[0].connection, frames_[0].connection);
+  server_->send({HostId{1}}, beat());
+  ASSERT_TRUE(run_until([&] { return second->received.size() == 1; }));
+}
+
+TEST_F(TlsServerTest, ClosingAHostEndsItsConnectionWithTheReason) {
+  start();
+  const auto agent = join(HostId{1});
+  server_->close(HostId{1}, "silent for 0.6 s");
+  ASSERT_TRUE(run_until([&] { return agent->error.has_value(); }));
+  ASSERT_EQ(closed_.size(), 1U);
+  EXPECT_EQ(closed_[0].reason, "silent for 0.6 s");
+}
+
+TEST_F(TlsServerTest, AnAgentThatLeavesIsReportedOnce) {
+  start();
+  auto agent = join(HostId{1});
+  agent->close();
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_EQ(closed_.size(), 1U);
+}
+
+TEST_F(TlsServerTest, AnAgentThatDoesNotReadIsClosedAndNotWaitedFor) {
+  start();
+  const auto agent = join(HostId{1});
+  agent->read_no_more();
+  ControllerFrame large;
+  large.mutable_assign()->set_token(std::string(1 << 20, 't'));
+  for (int i = 0; i < 64 && closed_.empty(); ++i) {
+    server_->send({HostId{1}}, large);
+    context_.poll();
+  }
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_THAT(closed_[0].reason, HasSubstr("reads too slowly"));
+}
+
+TEST_F(TlsServerTest, APortThatIsTakenIsPassedOver) {
+  start();
+  TlsServer::Handlers none;
+  none.refused = [](const std::string&) {};
+  TlsServer other(context_, TlsServer::Setting{kJob, secret_, 1, 5s}, none);
+  const auto next =
+      other.listen({"127.0.0.1"}, {port_, static_cast<std::uint16_t>(port_ + 5)}, port_);
+  ASSERT_TRUE(next) << next.error().text();
+  EXPECT_NE(*next, port_);
+  TlsServer third(context_, TlsServer::Setting{kJob, secret_, 1, 5s}, none);
+  const auto full = third.listen({"127.0.0.1"}, {port_, port_}, port_);
+  ASSERT_FALSE(full);
+  EXPECT_THAT(full.error().text(), HasSubstr(std::to_string(port_)));
+}
+
+}  // namespace
+}  // namespace dlaunch::rendezvous
