@@ -1,0 +1,127 @@
+#include "launcher/io/plant_conversation.h"
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <optional>
+#include <vector>
+
+#include "launcher/launch/remote_talk.h"
+
+namespace dlaunch::launcher::io {
+namespace {
+
+using launch::Cause;
+
+constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
+
+class Conversation {
+ public:
+  Conversation(StartShell& shell, const launch::StartScript& script)
+      : shell_(shell), script_(script), talk_(launch::magic_line(script.nonce)) {}
+
+  Planting<launch::HostFacts> begin(const Deadline& deadline) {
+    // A shell that ended at once breaks the write; what it said is worth more than that.
+    (void)shell_.write(launch::to_text(script_), deadline);
+    return expect<launch::HostFacts>(deadline);
+  }
+
+  Planting<void> send_agent(const launch::HostFacts& facts, const Deadline& deadline) {
+    const auto agent =
+        std::find_if(script_.agents.begin(), script_.agents.end(),
+                     [&](const auto& each) { return each.machine == facts.machine; });
+    if (agent == script_.agents.end()) {
+      return plant_failure(Cause::wrong_architecture, "the host is " + facts.machine);
+    }
+    std::ifstream file(agent->path, std::ios::binary);
+    std::vector<char> chunk(kChunkBytes);
+    std::uint64_t left = agent->size_bytes;
+    while (left > 0) {
+      file.read(chunk.data(),
+                static_cast<std::streamsize>(std::min<std::uint64_t>(left, chunk.size())));
+      const auto count = static_cast<std::size_t>(file.gcount());
+      if (count == 0) {
+        return plant_failure(Cause::agent_failed, agent->path + " cannot be read on this machine");
+      }
+      // As above: a full disk is told by the answer, not by the broken write.
+      if (!shell_.write({chunk.data(), count}, deadline)) break;
+      left -= count;
+    }
+    const auto copied = expect<launch::AgentCopied>(deadline);
+    if (!copied) return tl::unexpected(copied.error());
+    return {};
+  }
+
+  Planting<void> hand_over(const launch::Bootstrap& bootstrap, const Deadline& deadline) {
+    (void)shell_.write(launch::to_line(bootstrap), deadline);
+    const auto started = expect<launch::AgentStarted>(deadline);
+    if (!started) return tl::unexpected(started.error());
+    return {};
+  }
+
+  Planting<void> await_welcome(const Deadline& deadline) {
+    const auto welcomed = expect<launch::AgentWelcomed>(deadline);
+    if (welcomed) return {};
+    if (welcomed.error().cause != Cause::silent) return tl::unexpected(welcomed.error());
+    return plant_failure(Cause::cannot_dial_back,
+                         dialing_.empty() ? "" : "it last dialled " + dialing_);
+  }
+
+ private:
+  /// The next word of this kind; a failure of the other side, its end or its silence otherwise.
+  template <class Wanted>
+  Planting<Wanted> expect(const Deadline& deadline) {
+    while (true) {
+      while (!words_.empty()) {
+        const launch::Word word = std::move(words_.front());
+        words_.pop_front();
+        if (const auto* wanted = std::get_if<Wanted>(&word)) return *wanted;
+        if (const auto* failed = std::get_if<launch::StartFailed>(&word)) {
+          return tl::unexpected(PlantFailure{failed->cause, failed->detail, failed->directory});
+        }
+        if (const auto* dialing = std::get_if<launch::AgentDialing>(&word)) {
+          dialing_ = dialing->address;
+        }
+      }
+      const auto bytes = shell_.read(deadline);
+      if (!bytes) return tl::unexpected(bytes.error());
+      if (bytes->empty()) return plant_failure(Cause::agent_failed, last_words());
+      const auto heard = talk_.take(*bytes);
+      words_.insert(words_.end(), heard.begin(), heard.end());
+    }
+  }
+
+  std::string last_words() {
+    std::string text = shell_.errors();
+    if (!talk_.begun() && text.empty()) text = talk_.noise();
+    return text.empty() ? "the shell there ended without a word" : "it said: " + text;
+  }
+
+  StartShell& shell_;
+  const launch::StartScript& script_;
+  launch::RemoteTalk talk_;
+  std::deque<launch::Word> words_;
+  std::string dialing_;
+};
+
+}  // namespace
+
+Planting<void> converse(StartShell& shell, const launch::StartScript& script,
+                        launch::Bootstrap bootstrap, ConversationLimits limits,
+                        const std::function<void()>& started) {
+  const Deadline start(limits.start);
+  Conversation conversation(shell, script);
+  const auto facts = conversation.begin(start);
+  if (!facts) return tl::unexpected(facts.error());
+  if (!facts->has_agent) {
+    const auto copied = conversation.send_agent(*facts, start);
+    if (!copied) return copied;
+  }
+  bootstrap.scratch = facts->directory;
+  const auto handed = conversation.hand_over(bootstrap, start);
+  if (!handed) return handed;
+  started();
+  return conversation.await_welcome(Deadline(limits.hello));
+}
+
+}  // namespace dlaunch::launcher::io

@@ -1,0 +1,204 @@
+#include "launcher/io/ssh_planter.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <condition_variable>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "launcher/io/local_start.h"
+#include "launcher/io/plant_conversation.h"
+#include "launcher/io/ssh_settings.h"
+#include "launcher/io/ssh_shell.h"
+#include "launcher/launch/user_text.h"
+
+namespace dlaunch::launcher::io {
+namespace {
+
+using launch::Cause;
+
+constexpr int kNonceLetters = 16;
+// `ssh -G` may run commands of the user (Match exec); a login does not wait longer for them.
+constexpr nanoseconds kSettingsWithin = 5s;
+
+std::string make_nonce() {
+  std::random_device dice;
+  std::string nonce;
+  for (int index = 0; index < kNonceLetters; ++index) {
+    nonce += "abcdefghijklmnopqrstuvwxyz234567"[dice() % 32];
+  }
+  return nonce;
+}
+
+struct Job {
+  PlantRequest request;
+  std::function<void(PlantOutcome)> post;
+  Interrupt interrupt;
+};
+
+/// One attempt, on one thread.
+class Attempt {
+ public:
+  Attempt(Job& job, const std::vector<launch::AgentBinary>& agents)
+      : job_(job), request_(job.request), agents_(agents), connecting_(request_.connect_within) {
+    where_.host = request_.name;
+    where_.address = request_.local ? "this machine" : request_.address;
+    where_.port = request_.port.value_or(22);
+    where_.user = request_.user;
+    where_.scratch = request_.scratch;
+    where_.waited = request_.connect_within;
+  }
+
+  void carry_out() {
+    const auto done = plant();
+    if (done) {
+      job_.post(launch::Planted{request_.host, request_.attempt});
+      return;
+    }
+    const Cause cause = job_.interrupt.interrupted() ? Cause::cancelled : done.error().cause;
+    where_.detail = done.error().detail;
+    if (!done.error().scratch.empty()) where_.scratch = done.error().scratch;
+    job_.post(launch::PlantFailed{request_.host, request_.attempt, cause,
+                                  launch::sentence(cause, where_)});
+  }
+
+ private:
+  Planting<void> plant() {
+    if (job_.interrupt.interrupted()) return plant_failure(Cause::cancelled, "");
+    auto shell = request_.local ? open_local() : open_ssh();
+    if (!shell) return tl::unexpected(shell.error());
+    report(launch::Stage::connected);
+    const launch::StartScript script{make_nonce(), request_.scratch, agents_};
+    return converse(**shell, script, request_.bootstrap,
+                    {request_.start_within, request_.hello_within},
+                    [this] { report(launch::Stage::started); });
+  }
+
+  Planting<std::unique_ptr<StartShell>> open_local() {
+    auto shell = LocalShell::open(job_.interrupt);
+    if (!shell) return tl::unexpected(shell.error());
+    return std::unique_ptr<StartShell>(std::move(*shell));
+  }
+
+  Planting<std::unique_ptr<StartShell>> open_ssh() {
+    const SshWish wish{request_.address, request_.port, request_.user, request_.identity,
+                       request_.jump};
+    const auto settings = read_settings(wish, Deadline(kSettingsWithin));
+    if (!settings) return plant_failure(Cause::ssh_config, settings.error().text());
+    for (const std::string& warning : settings->warnings) notice(warning);
+    where_.address = settings->host_name;
+    where_.port = settings->port;
+    where_.user = settings->user;
+    auto shell = SshShell::open(*settings, {request_.accept_new_host_keys}, launch::kShellCommand,
+                                connecting_, job_.interrupt);
+    if (!shell) return tl::unexpected(shell.error());
+    if (!(*shell)->notice().empty()) notice((*shell)->notice());
+    return std::unique_ptr<StartShell>(std::move(*shell));
+  }
+
+  void report(launch::Stage stage) {
+    job_.post(launch::PlantProgress{request_.host, request_.attempt, stage});
+  }
+  void notice(const std::string& sentence) {
+    job_.post(PlantNotice{request_.host, request_.name + ": " + sentence});
+  }
+
+  Job& job_;
+  const PlantRequest& request_;
+  const std::vector<launch::AgentBinary>& agents_;
+  Deadline connecting_;
+  launch::Where where_;
+};
+
+}  // namespace
+
+class Planter::Pool {
+ public:
+  explicit Pool(std::vector<launch::AgentBinary> agents) : agents_(std::move(agents)) {}
+
+  ~Pool() {
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      for (auto& job : waiting_) job->interrupt.interrupt();
+      for (auto& job : running_) job->interrupt.interrupt();
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
+
+  void add(std::unique_ptr<Job> job) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(std::move(job));
+    if (idle_ < waiting_.size() && threads_.size() < kThreadsMax) start_thread();
+    changed_.notify_one();
+  }
+
+  void cancel(HostId host) {
+    const std::lock_guard lock(mutex_);
+    for (auto& job : waiting_) {
+      if (job->request.host == host) job->interrupt.interrupt();
+    }
+    for (auto& job : running_) {
+      if (job->request.host == host) job->interrupt.interrupt();
+    }
+  }
+
+ private:
+  /// Signals are for the threads that wait for them; SIGPIPE of a broken connection is an error
+  /// code.
+  void start_thread() {
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    threads_.emplace_back([this] { work(); });
+    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  }
+
+  void work() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      ++idle_;
+      changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+      --idle_;
+      if (waiting_.empty()) return;
+      running_.push_back(std::move(waiting_.front()));
+      waiting_.pop_front();
+      const auto job = std::prev(running_.end());
+      lock.unlock();
+      Attempt(**job, agents_).carry_out();
+      lock.lock();
+      running_.erase(job);
+    }
+  }
+
+  const std::vector<launch::AgentBinary> agents_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::unique_ptr<Job>> waiting_;
+  std::list<std::unique_ptr<Job>> running_;
+  std::vector<std::thread> threads_;
+  std::size_t idle_ = 0;
+  bool ending_ = false;
+};
+
+Planter::Planter(std::vector<launch::AgentBinary> agents)
+    : pool_(std::make_unique<Pool>(std::move(agents))) {}
+
+Planter::~Planter() = default;
+
+void Planter::plant(PlantRequest request, std::function<void(PlantOutcome)> post) {
+  auto job = std::make_unique<Job>();
+  job->request = std::move(request);
+  job->post = std::move(post);
+  pool_->add(std::move(job));
+}
+
+void Planter::cancel(HostId host) { pool_->cancel(host); }
+
+}  // namespace dlaunch::launcher::io

@@ -1,0 +1,68 @@
+// Plants agents: a pool of threads, each with one host at a time, that only posts outcomes back.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "launcher/launch/bootstrap.h"
+#include "launcher/launch/event.h"
+#include "launcher/launch/start_script.h"
+
+namespace dlaunch::launcher::io {
+
+struct PlantRequest {
+  HostId host;
+  std::uint64_t attempt = 0;
+  std::string name;  ///< for sentences
+  bool local = false;
+  std::string address;  ///< unused when local, as is all down to `jump`
+  std::optional<std::uint16_t> port;
+  std::string user;
+  std::string identity;
+  std::string jump;
+  bool accept_new_host_keys = false;
+  std::string scratch;           ///< empty: the first usable default
+  nanoseconds connect_within{};  ///< until the login is done
+  nanoseconds start_within = 60s;
+  nanoseconds hello_within = 15s;
+  launch::Bootstrap bootstrap;
+};
+
+/// Something the user should know: a host key that was accepted, a setting that is not honoured.
+struct PlantNotice {
+  HostId host;
+  std::string sentence;
+};
+using PlantOutcome =
+    std::variant<launch::PlantProgress, launch::PlantFailed, launch::Planted, PlantNotice>;
+
+/// Thread-safe. Each request ends with one PlantFailed or Planted, cancelled ones too.
+class Planter {
+ public:
+  /// As many as the launch has in flight at once (Policy::total_max).
+  static constexpr std::uint32_t kThreadsMax = 64;
+
+  explicit Planter(std::vector<launch::AgentBinary> agents);
+  Planter(const Planter&) = delete;
+  Planter& operator=(const Planter&) = delete;
+  /// Cancels everything and waits for the threads.
+  ~Planter();
+
+  /// `post` is called on a thread of the pool, several times, also before this returns.
+  void plant(PlantRequest request, std::function<void(PlantOutcome)> post);
+  /// Ends what is under way for this host; its outcome is PlantFailed, cancelled.
+  void cancel(HostId host);
+
+ private:
+  class Pool;
+  std::unique_ptr<Pool> pool_;
+};
+
+}  // namespace dlaunch::launcher::io
