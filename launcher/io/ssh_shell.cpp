@@ -17,6 +17,10 @@ constexpr const char* kKeyExchanges =
     "curve25519-sha256,curve25519-sha256@libssh.org,ecdh-sha2-nistp256,ecdh-sha2-nistp384,"
     "ecdh-sha2-nistp521,diffie-hellman-group18-sha512,diffie-hellman-group16-sha512,"
     "diffie-hellman-group-exchange-sha256,diffie-hellman-group14-sha256";
+// AES first: with AES in hardware the copy of the agent costs less CPU time than with ChaCha20.
+constexpr const char* kCiphers =
+    "aes128-gcm@openssh.com,aes256-gcm@openssh.com,chacha20-poly1305@openssh.com,aes256-ctr,"
+    "aes192-ctr,aes128-ctr";
 constexpr std::size_t kErrorsKeptBytes = 600;
 constexpr std::uint32_t kChunkBytes = 32 << 10;
 
@@ -97,6 +101,8 @@ Planting<void> SshShell::shake_hands(const SshSettings& settings, SshOptions opt
   accepted = accepted && set(session, SSH_OPTIONS_KNOWNHOSTS, "/dev/null");
   accepted = accepted && set(session, SSH_OPTIONS_GLOBAL_KNOWNHOSTS, "/dev/null");
   accepted = accepted && set(session, SSH_OPTIONS_KEY_EXCHANGE, kKeyExchanges);
+  accepted = accepted && set(session, SSH_OPTIONS_CIPHERS_C_S, kCiphers);
+  accepted = accepted && set(session, SSH_OPTIONS_CIPHERS_S_C, kCiphers);
   accepted = accepted && set(session, SSH_OPTIONS_HOSTKEYS, host_key_algorithms(known));
   const std::string& agent = settings.identity_agent;
   if (!agent.empty() && agent != "none" && agent != "SSH_AUTH_SOCK") {
