@@ -182,6 +182,10 @@ class Demo:
 
     def clean_up(self):
         if self.viewer and self.viewer.poll() is None:
+            try:
+                self.command("stop", JOB, "--now")
+            except subprocess.TimeoutExpired:
+                pass
             self.viewer.kill()
             self.viewer.wait()
         if self.job_id:
@@ -253,6 +257,7 @@ def say(sentence):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     demo = Demo(sys.argv[1])
     try:
         demo.prepare()
