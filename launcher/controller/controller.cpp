@@ -61,7 +61,12 @@ class Controller::Impl {
     std::vector<HostView> views;
     for (const auto& [id, host] : hosts_) {
       const auto seen = coordinator_.view(id);
-      HostView view{id, host.name, seen.state, seen.reason, seen.last_heard};
+      HostView view;
+      view.host = id;
+      view.name = host.name;
+      view.state = seen.state;
+      view.reason = seen.reason;
+      view.last_heard = seen.last_heard;
       view.agent_pid = host.agent_pid;
       view.connected = host.connection != 0;
       view.scratch = host.facts.scratch();

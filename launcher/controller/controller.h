@@ -40,7 +40,7 @@ class Controller {
   struct HostView {
     HostId host;
     std::string name;
-    rendezvous::HostState state;
+    rendezvous::HostState state = rendezvous::HostState::connecting;
     std::string reason;
     std::optional<Instant> last_heard;
     std::uint32_t agent_pid = 0;

@@ -74,6 +74,7 @@ struct PortPicked {
 };
 struct SelfChecked {
   protocol::Ready ready;
+  std::string data_interface;  ///< the interface that has the data address; empty: loopback
 };
 struct CommitDone {
   std::uint64_t step = 0;

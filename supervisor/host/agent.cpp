@@ -1,0 +1,191 @@
+#include "supervisor/host/agent.h"
+
+#include <utility>
+
+#include "protocol/limits.h"
+#include "supervisor/host/agent_impl.h"
+
+namespace dlaunch::supervisor::host {
+
+Agent::Impl::Impl(Identity identity, Instant now)
+    : identity_(std::move(identity)),
+      lease_(identity_.lease),
+      stop_on_lease_end_(identity_.stop_on_lease_end),
+      lease_due_(now + lease_) {
+  // What an agent before this one started here is nobody's child any more.
+  become_clearing(std::nullopt);
+}
+
+std::vector<Command> Agent::Impl::step(Instant now, const Event& event) {
+  std::visit([&](const auto& e) { on(now, e); }, event);
+  return std::exchange(out_, {});
+}
+
+std::optional<Instant> Agent::Impl::next_deadline() const {
+  if (std::holds_alternative<Leaving>(state_)) return std::nullopt;
+  auto deadline = earlier(beat_due_, kill_due_);
+  if (stop_on_lease_end_) deadline = earlier(deadline, lease_due_);
+  return deadline;
+}
+
+// ---- connection and time
+
+void Agent::Impl::on(Instant, const ConnectionUp&) {
+  connected_ = true;
+  welcomed_ = false;
+  protocol::AgentFrame frame;
+  auto& hello = *frame.mutable_hello();
+  hello.set_protocol(protocol::kProtocolVersion);
+  hello.set_build(identity_.build);
+  hello.set_name(identity_.name);
+  hello.set_boot_id(identity_.boot_id);
+  hello.set_agent(identity_.agent);
+  hello.set_agent_pid(identity_.pid);
+  for (const auto& [rank, worker] : workers_) {
+    if (!worker.alive) continue;
+    auto* running = hello.add_workers();
+    running->set_rank(rank.value);
+    running->set_generation(generation_.value);
+    running->set_pid(worker.pid);
+  }
+  send(std::move(frame));
+}
+
+void Agent::Impl::on(Instant, const ConnectionDown& e) {
+  if (connected_) out_.push_back(Note{"the controller cannot be reached: " + e.reason});
+  connected_ = false;
+  welcomed_ = false;
+  beat_due_.reset();
+}
+
+void Agent::Impl::on(Instant now, const DeadlineDue&) {
+  if (std::holds_alternative<Leaving>(state_)) return;
+  if (stop_on_lease_end_ && now >= lease_due_) {
+    return become_leaving("the lease is over: nothing was heard of the controller for too long");
+  }
+  if (kill_due_ && now >= *kill_due_) {
+    kill_due_.reset();
+    out_.push_back(KillAll{});
+  }
+  if (beat_due_ && now >= *beat_due_) beat(now);
+}
+
+/// The lease is counted on this host's clock; while the agent did not run nothing could be heard.
+void Agent::Impl::on(Instant now, const Stalled&) {
+  if (lease_due_ < now + lease_ / 2) lease_due_ = now + lease_ / 2;
+}
+
+void Agent::Impl::on(Instant, const LeaveAsked& e) { become_leaving(e.reason); }
+
+void Agent::Impl::beat(Instant now) {
+  beat_due_ = now + heartbeat_;
+  protocol::AgentFrame frame;
+  auto& beat = *frame.mutable_heartbeat();
+  for (const auto& [rank, worker] : workers_) {
+    auto* status = beat.add_workers();
+    *status = worker.status;
+    status->set_since_progress_seconds(to_seconds(now - worker.progressed_at));
+  }
+  send(std::move(frame));
+}
+
+// ---- saying
+
+void Agent::Impl::send(protocol::AgentFrame frame, Generation about) {
+  if (!connected_) return;
+  frame.set_job(identity_.job);
+  frame.set_host(identity_.host.value);
+  frame.set_group(protocol::kGroupMain);
+  frame.set_generation(about.value);
+  frame.set_incarnation(incarnation_);
+  out_.push_back(Send{std::move(frame)});
+}
+
+void Agent::Impl::testify(Instant now, Generation about, protocol::Evidence evidence) {
+  const auto& entry = evidence_.add(now, about, std::move(evidence));
+  protocol::AgentFrame frame;
+  *frame.mutable_evidence() = dated(entry, now);
+  if (welcomed_) send(std::move(frame), about);
+}
+
+void Agent::Impl::send_gone() {
+  protocol::AgentFrame frame;
+  frame.mutable_workers_gone();
+  send(std::move(frame));
+}
+
+// ---- findings of the shell
+
+void Agent::Impl::on(Instant, const SelfChecked& e) {
+  self_ = e.ready;
+  data_interface_ = e.data_interface;
+  protocol::AgentFrame frame;
+  *frame.mutable_ready() = e.ready;
+  send(std::move(frame));
+}
+
+void Agent::Impl::on(Instant now, const LinkSeen& e) {
+  const auto [known, first] = links_.try_emplace(e.interface, e.up);
+  if (first ? e.up : known->second == e.up) return;
+  known->second = e.up;
+  protocol::Evidence evidence;
+  auto& link = *evidence.mutable_link_changed();
+  link.set_interface(e.interface);
+  link.set_up(e.up);
+  link.set_down_seconds(e.down_seconds);
+  testify(now, generation_, std::move(evidence));
+}
+
+void Agent::Impl::on(Instant, const CommitDone& e) {
+  protocol::AgentFrame frame;
+  frame.mutable_committed()->set_step(e.step);
+  frame.mutable_committed()->set_error(e.error);
+  send(std::move(frame));
+  if (e.error.empty()) tell_all(protocol::worker::Committed{Step{e.step}});
+}
+
+void Agent::Impl::on(Instant, const Inspected& e) {
+  protocol::AgentFrame frame;
+  *frame.mutable_checkpoints_found() = e.found;
+  send(std::move(frame));
+}
+
+void Agent::Impl::on(Instant, const OutputLines& e) {
+  protocol::AgentFrame frame;
+  auto& lines = *frame.mutable_log_lines();
+  lines.set_rank(e.rank.value);
+  lines.set_error_stream(e.error_stream);
+  lines.set_text(e.text);
+  lines.set_dropped(e.dropped);
+  if (welcomed_) send(std::move(frame), e.generation);
+}
+
+// ---- the end
+
+void Agent::Impl::become_leaving(const std::string& reason) {
+  if (std::holds_alternative<Leaving>(state_)) return;
+  out_.push_back(Note{"leaving: " + reason});
+  state_ = Leaving{reason};
+  beat_due_.reset();
+  kill_due_.reset();
+  out_.push_back(KillAll{});
+}
+
+void Agent::Impl::leave_now() {
+  protocol::AgentFrame frame;
+  frame.mutable_left();
+  send(std::move(frame));
+  out_.push_back(Exit{std::get<Leaving>(state_).reason});
+}
+
+Agent::Agent(Identity identity, Instant now)
+    : impl_(std::make_unique<Impl>(std::move(identity), now)) {}
+Agent::~Agent() = default;
+Agent::Agent(Agent&&) noexcept = default;
+Agent& Agent::operator=(Agent&&) noexcept = default;
+std::vector<Command> Agent::step(Instant now, const Event& event) {
+  return impl_->step(now, event);
+}
+std::optional<Instant> Agent::next_deadline() const { return impl_->next_deadline(); }
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,203 @@
+// What workers say and how they end.
+#include <algorithm>
+#include <utility>
+
+#include "supervisor/host/agent_impl.h"
+
+namespace dlaunch::supervisor::host {
+
+using protocol::AgentFrame;
+
+Worker* Agent::Impl::find(Rank rank, Generation generation) {
+  if (generation != generation_) return nullptr;
+  const auto found = workers_.find(rank);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+void Agent::Impl::on(Instant now, const WorkerSaid& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker == nullptr || !worker->alive || e.message.generation != generation_) return;
+  std::visit([&](const auto& line) { hear(now, *worker, line); }, e.message.body);
+}
+
+void Agent::Impl::on(Instant, const WorkerStarted& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker == nullptr) return;
+  worker->pid = e.pid;
+  worker->status.set_pid(e.pid);
+  if (job_.trainer() || !std::holds_alternative<Joining>(state_)) return;
+  // A program joins by itself: for the generation it is connected and restored once it runs.
+  worker->status.set_state(protocol::WORKER_RESTORED);
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& entry) { return entry.second.pid != 0; });
+  if (!all) return;
+  AgentFrame connected;
+  connected.mutable_connected();
+  send(std::move(connected));
+  AgentFrame restored;
+  restored.mutable_restored();
+  send(std::move(restored));
+}
+
+void Agent::Impl::on(Instant now, const WorkerNotStarted& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker == nullptr) return;
+  worker->alive = false;
+  worker->status.set_state(protocol::WORKER_EXITED);
+  protocol::Evidence evidence;
+  auto& finding = *evidence.mutable_finding();
+  finding.set_kind("spawn_failed");
+  finding.set_sentence(e.sentence);
+  finding.set_rank(e.rank.value);
+  testify(now, e.generation, std::move(evidence));
+}
+
+/// Ends that the agent brought about by an abort are no news; all others are evidence.
+void Agent::Impl::on(Instant now, const WorkerEnded& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker == nullptr || !worker->alive) return;
+  worker->alive = false;
+  worker->status.set_state(protocol::WORKER_EXITED);
+  if (std::holds_alternative<Clearing>(state_) || std::holds_alternative<Leaving>(state_)) return;
+  protocol::Evidence evidence;
+  auto& exited = *evidence.mutable_worker_exited();
+  exited.set_rank(e.rank.value);
+  exited.set_pid(e.pid);
+  exited.set_code(e.code);
+  exited.set_signal(e.signal);
+  exited.set_out_of_memory(e.out_of_memory);
+  exited.set_lived_seconds(to_seconds(now - worker->started_at));
+  for (const auto& line : e.last_lines) exited.add_last_lines(line);
+  exited.set_error_message(e.error_message);
+  exited.set_ordered(stopping_ && !job_.trainer());
+  exited.set_finished(worker->finished);
+  if (worker->status.has_step()) exited.set_step(worker->status.step());
+  testify(now, e.generation, std::move(evidence));
+}
+
+void Agent::Impl::on(Instant now, const ProgramStep& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker == nullptr || (worker->status.has_step() && worker->status.step() >= e.step)) return;
+  worker->status.set_step(e.step);
+  worker->progressed_at = now;
+}
+
+void Agent::Impl::on(Instant, const ProcessStateSeen& e) {
+  auto* worker = find(e.rank, e.generation);
+  if (worker != nullptr) worker->status.set_process_state(e.letter);
+}
+
+void Agent::Impl::on(Instant now, const AllGone&) {
+  if (std::holds_alternative<Leaving>(state_)) return leave_now();
+  auto* clearing = std::get_if<Clearing>(&state_);
+  if (clearing == nullptr) return;
+  workers_.clear();
+  prepared_.reset();
+  kill_due_.reset();
+  const auto next = clearing->next;
+  state_ = Idle{};
+  if (next) return become_starting(now, *next);
+  if (welcomed_) send_gone();
+}
+
+void Agent::Impl::on(Instant now, const Undead& e) {
+  protocol::Evidence evidence;
+  evidence.mutable_finding()->set_kind("undead");
+  evidence.mutable_finding()->set_sentence(e.sentence);
+  testify(now, generation_, std::move(evidence));
+  if (std::holds_alternative<Leaving>(state_)) leave_now();
+}
+
+// ---- lines
+
+void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Ready& line) {
+  worker.endpoint = line;
+  worker.status.set_state(protocol::WORKER_READY);
+  worker.progressed_at = now;
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& entry) { return entry.second.endpoint.has_value(); });
+  if (!all || !std::holds_alternative<Starting>(state_)) return;
+  protocol::Prepared prepared;
+  for (const auto& [rank, ready] : workers_) {
+    auto* endpoint = prepared.add_endpoints();
+    endpoint->set_rank(rank.value);
+    endpoint->set_address(ready.endpoint->address);
+    endpoint->set_port(ready.endpoint->port);
+  }
+  become_ready(std::move(prepared));
+}
+
+void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Parked& line) {
+  AgentFrame frame;
+  auto& parked = *frame.mutable_parked();
+  parked.set_rank(worker.status.rank());
+  if (line.live_step) parked.set_live_step(line.live_step->value);
+  parked.set_live_clean(line.live_clean);
+  send(std::move(frame));
+}
+
+void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Connected&) {
+  worker.connected = true;
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& entry) { return entry.second.connected; });
+  if (!all || !std::holds_alternative<Joining>(state_)) return;
+  AgentFrame frame;
+  frame.mutable_connected();
+  send(std::move(frame));
+}
+
+void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Restored& line) {
+  worker.restored = line.step.value;
+  worker.status.set_state(protocol::WORKER_RESTORED);
+  const bool all = std::all_of(workers_.begin(), workers_.end(),
+                               [](const auto& entry) { return entry.second.restored.has_value(); });
+  if (!all || !std::holds_alternative<Joining>(state_)) return;
+  AgentFrame frame;
+  frame.mutable_restored()->set_step(line.step.value);
+  send(std::move(frame));
+}
+
+void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Progress& line) {
+  auto& status = worker.status;
+  const bool moved = !status.has_step() || status.step() != line.step.value ||
+                     status.phase() != line.phase || status.sequence() != line.sequence;
+  if (moved) worker.progressed_at = now;
+  // A worker reports the step it restored, too: no step of this job is completed before the first.
+  if (line.step.value > 0) status.set_step(line.step.value);
+  status.set_phase(line.phase);
+  status.set_step_seconds(line.seconds);
+  status.set_waiting_seconds(line.waiting);
+  if (line.loss) status.set_loss(*line.loss);
+  status.set_tokens(line.tokens);
+  status.set_sequence(line.sequence);
+  status.set_entered(line.entered);
+}
+
+void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Written& line) {
+  AgentFrame frame;
+  auto& written = *frame.mutable_written();
+  written.set_rank(worker.status.rank());
+  written.set_step(line.step.value);
+  written.set_file(line.file);
+  written.set_bytes(line.bytes);
+  written.set_hash(line.hash);
+  written.set_seconds(line.seconds);
+  send(std::move(frame));
+}
+
+void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Failing& line) {
+  protocol::Evidence evidence;
+  auto& failing = *evidence.mutable_worker_failing();
+  failing.set_rank(worker.status.rank());
+  failing.set_category(std::string(protocol::name_of(line.category)));
+  failing.set_reason(line.reason);
+  if (line.suspect_rank) failing.set_suspect_rank(line.suspect_rank->value);
+  testify(now, generation_, std::move(evidence));
+}
+
+void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Finished& line) {
+  worker.finished = true;
+  if (line.step.value > 0) worker.status.set_step(line.step.value);
+}
+
+}  // namespace dlaunch::supervisor::host
