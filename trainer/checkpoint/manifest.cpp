@@ -158,7 +158,7 @@ void read_manifest(Reader& reader, const Json& json, Manifest& manifest) {
 }
 
 tl::unexpected<Error> refused(std::string what) {
-  return failure(std::errc::illegal_byte_sequence, "reading a manifest: " + std::move(what));
+  return tl::unexpected(Error{{}, "reading a manifest: " + std::move(what)});
 }
 
 }  // namespace

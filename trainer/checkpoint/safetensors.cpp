@@ -21,7 +21,7 @@ constexpr std::size_t kMetadataEntriesMax = 1024;
 constexpr std::size_t kDtypeNameBytesMax = 16;
 
 tl::unexpected<Error> refused(std::string what) {
-  return failure(std::errc::illegal_byte_sequence, "reading a safetensors header: " + what);
+  return tl::unexpected(Error{{}, "reading a safetensors header: " + what});
 }
 
 /// {"key": "text", …}; its contents mean nothing to us, but must be well-formed.

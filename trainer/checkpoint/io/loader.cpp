@@ -17,7 +17,7 @@ namespace dlaunch::checkpoint {
 namespace {
 
 tl::unexpected<Error> damaged(const std::filesystem::path& path, const std::string& what) {
-  return failure(std::errc::illegal_byte_sequence, path.string() + " is damaged: " + what);
+  return tl::unexpected(Error{{}, path.string() + " is damaged: " + what});
 }
 
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max) {

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kReadBytes = 1024 * 1024;
 
 tl::unexpected<Error> damaged(const std::string& name, const std::string& what) {
-  return failure(std::errc::illegal_byte_sequence, name + " is damaged: " + what);
+  return tl::unexpected(Error{{}, name + " is damaged: " + what});
 }
 
 }  // namespace

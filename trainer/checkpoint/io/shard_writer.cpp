@@ -56,6 +56,9 @@ Result<void> ShardWriter::start(const SaveRequest& request, std::span<const Tens
   if (busy()) {
     return failure(std::errc::device_or_resource_busy, doing + " while another is being saved");
   }
+  if (!request.config.is_object()) {
+    return failure(std::errc::invalid_argument, doing + ": the settings are no JSON object");
+  }
   const auto plan = plan_shard(tensors, request.world_size, request.rank);
   if (!plan) return tl::unexpected(plan.error());
   if (!snapshot_.reserve(plan->bytes)) {

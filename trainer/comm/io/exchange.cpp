@@ -22,9 +22,10 @@ std::string name_of(const Stage& stage) {
 
 bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
-tl::unexpected<CommFailure> failed(FailureKind kind, std::errc code, std::string doing,
+/// The sentence says all; a system code behind it would only puzzle.
+tl::unexpected<CommFailure> failed(FailureKind kind, std::string doing,
                                    std::optional<Rank> suspect = std::nullopt) {
-  return tl::unexpected(CommFailure{kind, {std::make_error_code(code), std::move(doing)}, suspect});
+  return tl::unexpected(CommFailure{kind, {{}, std::move(doing)}, suspect});
 }
 
 int milliseconds_until(Instant deadline) {
@@ -41,12 +42,10 @@ CommResult<void> Exchange::run(const Stage& stage, std::span<const Transfer> tra
   prepare(stage, transfers);
   while (true) {
     if (abort_->is_set()) {
-      return failed(FailureKind::aborted, std::errc::operation_canceled,
-                    name_of(stage) + " was ended: " + abort_->reason());
+      return failed(FailureKind::aborted, name_of(stage) + " was ended: " + abort_->reason());
     }
     if (closed_.is_set()) {
-      return failed(FailureKind::local, std::errc::operation_canceled,
-                    name_of(stage) + " was ended: " + closed_.reason());
+      return failed(FailureKind::local, name_of(stage) + " was ended: " + closed_.reason());
     }
     if (auto moved = advance_all(stage, transfers); !moved) return moved;
     if (finished()) return {};
@@ -168,14 +167,14 @@ CommResult<void> Exchange::check_frame(const Stage& stage, std::uint32_t rank,
   const auto frame = decode_frame(bytes);
   if (!frame) {
     return failed(
-        FailureKind::mismatch, std::errc::protocol_error,
+        FailureKind::mismatch,
         links_[rank].name + " sent what is no message of the mesh during " + name_of(stage),
         Rank{rank});
   }
   const Frame expected{stage.operation, stage.phase, stage.sequence,
                        transfer.receive ? transfer.receive->size() : frame->payload, stage.total};
   if (transfer.receive && *frame == expected) return {};
-  return failed(FailureKind::mismatch, std::errc::protocol_error,
+  return failed(FailureKind::mismatch,
                 links_[rank].name + " is in " + describe(*frame) + " while this rank is in " +
                     describe(expected),
                 Rank{rank});
@@ -197,8 +196,10 @@ CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
   }
   const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(stage.deadline));
   if (ready < 0 && errno != EINTR) {
-    return failed(FailureKind::local, static_cast<std::errc>(errno),
-                  "waiting for the other ranks in " + name_of(stage));
+    return tl::unexpected(CommFailure{FailureKind::local,
+                                      {std::error_code(errno, std::generic_category()),
+                                       "waiting for the other ranks in " + name_of(stage)},
+                                      std::nullopt});
   }
   for (std::size_t i = 0; ready > 0 && i < polled_ranks_.size(); ++i) {
     const std::uint32_t rank = polled_ranks_[i];
@@ -261,7 +262,7 @@ CommFailure Exchange::left(const Stage& stage, std::uint32_t rank, const Leaving
     suspect = Rank{rank};
   }
   const auto kind = leaving.kind == FailureKind::local ? FailureKind::peer_lost : leaving.kind;
-  return {kind, {std::make_error_code(std::errc::connection_reset), std::move(doing)}, suspect};
+  return {kind, {{}, std::move(doing)}, suspect};
 }
 
 CommFailure Exchange::late(const Stage& stage) const {
@@ -270,7 +271,7 @@ CommFailure Exchange::late(const Stage& stage) const {
     if (!progress.receiving()) continue;
     const bool begun = progress.received > 0 || stage.phase > 0;
     return {FailureKind::timed_out,
-            {std::make_error_code(std::errc::timed_out),
+            {{},
              links_[rank].name + (begun ? " stopped in the middle of " : " did not come to ") +
                  name_of(stage)},
             Rank{rank}};
@@ -278,13 +279,10 @@ CommFailure Exchange::late(const Stage& stage) const {
   for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
     if (!progress_[rank].sending()) continue;
     return {FailureKind::timed_out,
-            {std::make_error_code(std::errc::timed_out),
-             links_[rank].name + " stopped reading during " + name_of(stage)},
+            {{}, links_[rank].name + " stopped reading during " + name_of(stage)},
             Rank{rank}};
   }
-  return {FailureKind::timed_out,
-          {std::make_error_code(std::errc::timed_out), name_of(stage) + " took too long"},
-          std::nullopt};
+  return {FailureKind::timed_out, {{}, name_of(stage) + " took too long"}, std::nullopt};
 }
 
 }  // namespace dlaunch::comm

@@ -52,8 +52,7 @@ CommResult<std::vector<Link>> MeshConnector::run() {
     const Instant now = trainer_now();
     if (abort_.is_set()) {
       return tl::unexpected(CommFailure{FailureKind::aborted,
-                                        {std::make_error_code(std::errc::operation_canceled),
-                                         "connecting the mesh was ended: " + abort_.reason()},
+                                        {{}, "connecting the mesh was ended: " + abort_.reason()},
                                         std::nullopt});
     }
     if (now >= deadline_) return tl::unexpected(late());
@@ -228,9 +227,7 @@ CommFailure MeshConnector::late() const {
     doing += links_[first].name + " could not be reached (" + dials_[first].last_trouble + ")";
   }
   if (missing_ > 1) doing += ", and " + std::to_string(missing_ - 1) + " more";
-  return {FailureKind::timed_out,
-          {std::make_error_code(std::errc::timed_out), std::move(doing)},
-          Rank{first}};
+  return {FailureKind::timed_out, {{}, std::move(doing)}, Rank{first}};
 }
 
 }  // namespace dlaunch::comm
