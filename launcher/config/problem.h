@@ -1,0 +1,27 @@
+// What is wrong in a file, where, and what was expected: all of it at once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace dlaunch::launcher::config {
+
+struct Problem {
+  std::string file;
+  std::uint32_t line = 0;  ///< from 1; 0: the file as a whole
+  std::uint32_t column = 0;
+  std::string what;      ///< "unknown key `stepps`"
+  std::string expected;  ///< "did you mean `steps`?"; may be empty
+};
+
+/// "train.toml:3:1: unknown key `stepps`; did you mean `steps`?"
+[[nodiscard]] std::string to_text(const Problem& problem);
+/// One line each, sorted by place.
+[[nodiscard]] std::string to_text(std::vector<Problem> problems);
+
+/// The known word nearest to `word`, when it is near enough to be a slip; else empty.
+[[nodiscard]] std::string nearest(std::string_view word, const std::vector<std::string>& known);
+
+}  // namespace dlaunch::launcher::config

@@ -1,0 +1,122 @@
+// train.toml: what to run, and how it is kept running.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/time.h"
+#include "launcher/config/problem.h"
+
+namespace dlaunch::launcher::config {
+
+struct JobSection {
+  std::string name = "job";                    ///< default: the folder of train.toml
+  std::uint32_t hosts_min = 0, hosts_max = 0;  ///< 0: all that are not spares
+  nanoseconds start_timeout = 10min;
+  std::uint32_t hosts_step = 1;
+  std::string bind = "numa";
+};
+
+struct ModelSection {
+  std::uint32_t layers = 4, width = 128, heads = 4, context = 128;
+};
+
+struct TrainerSection {
+  std::string strategy = "ddp";
+  std::uint64_t steps = 2000;
+  std::uint32_t logical_batches = 0;  ///< 0: 8, or the next power of two that fits
+  std::uint32_t micro_batch = 8;
+  double learning_rate = 3e-4;
+  std::uint64_t seed = 1;
+  std::uint64_t warmup_steps = 0;
+  double weight_decay = 0.1;
+  double clip = 1.0;
+  std::array<double, 2> betas{0.9, 0.95};
+  ModelSection model;
+  std::string text;  ///< absolute path of the training text
+};
+
+struct ProgramSection {
+  std::vector<std::string> command;
+  std::string directory;  ///< absolute
+  std::map<std::string, std::string> environment;
+  std::vector<std::string> inherit;  ///< names, with * at the end for a beginning
+  std::vector<std::string> wrap;
+  std::string step_pattern;
+  std::string checkpoint_glob;  ///< absolute
+};
+
+struct EveryAuto {};
+struct EverySteps {
+  std::uint64_t steps = 0;
+};
+struct EveryTime {
+  nanoseconds interval{};
+};
+using CheckpointEvery = std::variant<EveryAuto, EverySteps, EveryTime>;
+
+struct CheckpointSection {
+  std::string directory;  ///< absolute; default: "checkpoints" for [trainer]
+  CheckpointEvery every = EveryAuto{};
+  std::uint32_t keep = 3;
+  bool memory = true;
+};
+
+struct RecoverySection {
+  bool spare_first = true;
+  nanoseconds wait_for_host = 30min;
+  std::uint32_t restarts = 10;
+  nanoseconds restarts_window = 1h;
+  std::uint32_t no_progress_generations = 3;
+  nanoseconds stop_grace = 30s;
+  std::optional<nanoseconds> lease;  ///< nullopt: auto
+  bool stop_on_lease_end = true;
+  bool quarantine = true;
+  nanoseconds partition_grace = 30s;
+  nanoseconds readmit = 5s;
+  nanoseconds abort_deadline = 10s;
+};
+
+struct HealthSection {
+  nanoseconds heartbeat = 100ms;
+  std::optional<nanoseconds> lost_after;  ///< nullopt: auto
+  std::optional<nanoseconds> hang_floor;  ///< nullopt: auto
+  nanoseconds start_limit = 30min;
+  nanoseconds checkpoint_limit = 30min;
+};
+
+struct TrainFile {
+  JobSection job;
+  std::optional<TrainerSection> trainer;  ///< exactly one of the two
+  std::optional<ProgramSection> program;
+  CheckpointSection checkpoint;
+  RecoverySection recovery;
+  HealthSection health;
+  std::vector<std::string> notices;  ///< what is accepted but has no effect yet
+};
+
+/// Where relative paths, `~` and --set count from.
+struct TrainContext {
+  std::string file;       ///< for problems
+  std::string directory;  ///< absolute; of train.toml
+  std::string home;
+  std::vector<std::string> set;  ///< "job.name=x": overrides of the command line
+};
+
+using TrainOrProblems = std::variant<TrainFile, std::vector<Problem>>;
+
+/// Every unknown, ineffective or wrong key is a problem with its place, all at once.
+[[nodiscard]] TrainOrProblems parse_train(std::string_view text, const TrainContext& context);
+
+/// The environment variables that `patterns` choose; "CONDA_*" chooses by the beginning.
+[[nodiscard]] std::map<std::string, std::string> inherited(
+    const std::map<std::string, std::string>& environment,
+    const std::vector<std::string>& patterns);
+
+}  // namespace dlaunch::launcher::config
