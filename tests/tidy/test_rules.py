@@ -84,6 +84,16 @@ class Rules(unittest.TestCase):
         text = "// Why.\n#pragma once\n"
         self.assertEqual(self.rules_broken_by({"protocol/b.h": text}), ["readme"])
 
+    def test_states_and_their_document_are_compared_both_ways(self):
+        code = "// Why.\n#pragma once\nusing Event = std::variant<Came, Went>;\n"
+        document = "# States\n\n## `base`\n\n| event | when |\n|---|---|\n| `Came` | first |\n"
+        went = "| `Went` | last |\n"
+        files = {"base/event.h": code, "docs/states.md": document + went}
+        self.assertEqual(self.rules_broken_by(files), [])
+        self.assertEqual(self.rules_broken_by({**files, "docs/states.md": document}), ["states"])
+        files["docs/states.md"] += went.replace("Went", "Stayed")
+        self.assertEqual(self.rules_broken_by(files), ["states"])
+
     def test_an_exception_is_a_ratchet(self):
         long_file = GOOD["base/a.h"] + "\n" * 500
         entry = {"rule": "file", "file": "base/a.h", "limit": 504, "reason": "a table"}

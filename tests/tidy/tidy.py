@@ -8,10 +8,11 @@ import tomllib
 import rules_includes
 import rules_language
 import rules_size
+import rules_states
 import rules_tree
 from sources import Problem, Project
 
-RULES = [rules_size, rules_includes, rules_language, rules_tree]
+RULES = [rules_size, rules_includes, rules_language, rules_tree, rules_states]
 
 
 def problems_of(root, allowed):
