@@ -138,7 +138,7 @@ void Handshake::on_hello(Bytes hello) {
   const Proof proof = prove(*identity_, "answer", hello_, answer_);
   output_ = answer_;
   output_.insert(output_.end(), proof.begin(), proof.end());
-  state_ = AwaitsProof{};
+  become_awaiting_proof();
 }
 
 void Handshake::on_answer(Bytes answer) {
@@ -155,7 +155,7 @@ void Handshake::on_answer(Bytes answer) {
   }
   const Proof proof = prove(*identity_, "dial", hello_, answer_);
   output_.assign(proof.begin(), proof.end());
-  state_ = AwaitsAccepted{};
+  become_awaiting_accepted();
 }
 
 void Handshake::on_proof(Bytes proof) {
@@ -164,14 +164,14 @@ void Handshake::on_proof(Bytes proof) {
   }
   output_.assign(kAcceptedBytes, std::byte{0});
   put(std::span(output_), 0, kMeshVersion);
-  state_ = Established{};
+  become_established();
 }
 
 void Handshake::on_accepted(Bytes accepted) {
   if (get<std::uint32_t>(accepted, 0) != kMeshVersion) {
     return become_refused("it did not accept this rank");
   }
-  state_ = Established{};
+  become_established();
 }
 
 void Handshake::refuse_aloud(std::uint32_t code, std::string reason) {

@@ -70,6 +70,9 @@ class Handshake {
   void on_answer(std::span<const std::byte> answer);
   void on_proof(std::span<const std::byte> proof);
   void on_accepted(std::span<const std::byte> accepted);
+  void become_awaiting_proof() { state_ = AwaitsProof{}; }
+  void become_awaiting_accepted() { state_ = AwaitsAccepted{}; }
+  void become_established() { state_ = Established{}; }
   void become_refused(std::string reason) { state_ = Refused{std::move(reason)}; }
   void refuse_aloud(std::uint32_t code, std::string reason);
 
