@@ -15,7 +15,12 @@ constexpr std::size_t kBlockValues = 2048;
 
 template <class T>
 void add_to(std::span<T> into, std::span<const T> from) {
-  for (std::size_t i = 0; i < into.size(); ++i) into[i] += from[i];
+  DL_CHECK(into.size() == from.size(), "only equal lengths are added");
+  // Bare pointers: a bounds check per value would keep the loop from becoming vectors.
+  T* const sums = into.data();
+  const T* const values = from.data();
+  const std::size_t count = into.size();
+  for (std::size_t i = 0; i < count; ++i) sums[i] += values[i];
 }
 
 /// One addition of the plan: nodes[into] += nodes[from].
