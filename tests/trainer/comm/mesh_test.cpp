@@ -106,11 +106,51 @@ TEST(Mesh, RefusesARankOfAnOlderGenerationAndGoesOn) {
   mesh.run(expect_usable);
 
   std::vector<std::byte> answer(hello.wanted_bytes());
+  pollfd readable{old.fd(), POLLIN, 0};
+  ASSERT_EQ(::poll(&readable, 1, 30'000), 1);
   ASSERT_EQ(::recv(old.fd(), answer.data(), answer.size(), MSG_WAITALL),
             static_cast<ssize_t>(answer.size()));
   hello.receive(answer);
   EXPECT_TRUE(hello.refused());
   EXPECT_EQ(hello.reason(), "it belongs to generation 7, this is generation 6");
+}
+
+TEST(Mesh, TakesTheNewConnectionOfARankThatLostItsFirst) {
+  TestMesh mesh(3);
+  std::vector<std::thread> threads;
+  const auto join = [&](std::uint32_t rank) {
+    threads.emplace_back([&, rank] {
+      auto connected = connect_mesh(mesh.listener(rank), mesh.settings(rank), mesh.abort(rank));
+      ASSERT_TRUE(connected) << connected.error().error.text();
+      expect_usable(**connected);
+    });
+  };
+  join(1);
+  {
+    // Rank 0 proves itself to rank 1 and is gone before the mesh is complete.
+    const MeshSettings settings = mesh.settings(0);
+    const MeshIdentity identity{settings.rank, 3, settings.generation, settings.group,
+                                settings.token};
+    const Socket first = connected_stranger(mesh.listener(1));
+    auto handshake = Handshake::dial(identity, Rank{1}, Nonce{});
+    while (!handshake.established()) {
+      const auto said = handshake.take_output();
+      say(first, std::string(reinterpret_cast<const char*>(said.data()), said.size()));
+      std::vector<std::byte> answer(handshake.wanted_bytes());
+      for (std::size_t got = 0; got < answer.size();) {
+        pollfd readable{first.fd(), POLLIN, 0};
+        ASSERT_EQ(::poll(&readable, 1, 30'000), 1);
+        const auto count = ::recv(first.fd(), answer.data() + got, answer.size() - got, 0);
+        ASSERT_GT(count, 0);
+        got += static_cast<std::size_t>(count);
+      }
+      handshake.receive(answer);
+      ASSERT_FALSE(handshake.refused()) << handshake.reason();
+    }
+  }
+  join(0);
+  join(2);
+  for (std::thread& thread : threads) thread.join();
 }
 
 /// Connects two ranks whose settings do not fit and gives both failures' texts.
