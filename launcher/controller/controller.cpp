@@ -176,7 +176,7 @@ class Controller::Impl {
     host.agent = hello.agent();
     host.agent_pid = hello.agent_pid();
     ControllerFrame welcome;
-    *welcome.mutable_welcome() = setting_.welcome;
+    *welcome.mutable_welcome() = welcome_for(setting_, e.host);
     send({e.host}, newest_, std::move(welcome));
     if (leave_due_) return order_to_leave({e.host});
     inner_.push_back(launch::Event{launch::HelloSeen{e.host}});

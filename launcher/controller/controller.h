@@ -1,6 +1,8 @@
 // The controller of one job: launch, rendezvous and supervision joined into one pure machine.
 #pragma once
 
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +19,11 @@
 
 namespace dlaunch::launcher::controller {
 
+/// What the hosts file says of one host alone, over the welcome that is the same for all.
+struct HostWish {
+  std::uint32_t workers = 0;  ///< 0: auto
+  std::string trainer;        ///< empty: as for all
+};
 struct Setting {
   Incarnation incarnation;
   launch::Policy launch;
@@ -24,8 +31,11 @@ struct Setting {
   supervisor::job::Policy job;
   supervisor::job::Recovered recovered;
   protocol::Welcome welcome;  ///< the same for all hosts
+  std::map<HostId, HostWish> host_wishes;
   nanoseconds heartbeat = 100ms;
 };
+
+[[nodiscard]] protocol::Welcome welcome_for(const Setting& setting, HostId host);
 
 /// Routes events to Launch, Coordinator and Job and their commands to each other and to the hands;
 /// beats to every connected host; drops frames of other jobs, incarnations and connections.

@@ -1,0 +1,267 @@
+#include "launcher/controller/io/run_store.h"
+
+#include <linux/magic.h>
+#include <sys/statfs.h>
+
+#include <array>
+#include <utility>
+
+#include "base/overloaded.h"
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+constexpr const char* kSchemaVersion = "1";
+
+constexpr const char* kRunSchema = R"sql(
+CREATE TABLE IF NOT EXISTS meta(key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS journal(
+  id INTEGER PRIMARY KEY, incarnation INTEGER NOT NULL, ticket INTEGER NOT NULL,
+  kind TEXT NOT NULL, json TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS events(
+  id INTEGER PRIMARY KEY, time REAL NOT NULL, mono_ns INTEGER NOT NULL, event TEXT NOT NULL,
+  generation INTEGER NOT NULL, host TEXT, rank INTEGER, step INTEGER, detail TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS incidents(id INTEGER PRIMARY KEY, json TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS checkpoints(step INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE IF NOT EXISTS status(
+  id INTEGER PRIMARY KEY CHECK (id = 1), time REAL NOT NULL, json TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS ended(
+  id INTEGER PRIMARY KEY CHECK (id = 1), code INTEGER NOT NULL, sentence TEXT NOT NULL,
+  time REAL NOT NULL);
+)sql";
+constexpr const char* kMetricsSchema = R"sql(
+CREATE TABLE IF NOT EXISTS steps(
+  time REAL NOT NULL, step INTEGER NOT NULL, loss REAL, tokens_per_second REAL NOT NULL,
+  step_seconds REAL NOT NULL);
+)sql";
+
+std::string run_path(const std::string& directory) { return directory + "/run.db"; }
+
+/// The shared memory of WAL does not work between machines.
+bool on_network(const std::string& directory) {
+  struct statfs system {};
+  if (::statfs(directory.c_str(), &system) != 0) return false;
+  constexpr std::array<unsigned long, 8> kNetwork = {
+      NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,           0xFF534D42UL /* cifs */, 0xFE534D42UL /* smb2 */,
+      AFS_SUPER_MAGIC, 0x0BD00BD0UL /* lustre */, 0x47504653UL /* gpfs */, 0x00C36400UL /* ceph */};
+  for (const auto magic : kNetwork) {
+    if (static_cast<unsigned long>(system.f_type) == magic) return true;
+  }
+  return false;
+}
+
+Result<void> run(Result<SqliteStatement> statement) {
+  if (!statement) return tl::unexpected(statement.error());
+  const auto done = statement->step();
+  if (!done) return tl::unexpected(done.error());
+  return {};
+}
+
+Result<std::optional<std::string>> meta(Sqlite& database, const char* key) {
+  auto statement = database.prepare("SELECT value FROM meta WHERE key = ?");
+  if (!statement) return tl::unexpected(statement.error());
+  const auto row = statement->bind(std::string_view(key)).step();
+  if (!row) return tl::unexpected(row.error());
+  if (!*row) return std::optional<std::string>();
+  return std::optional(statement->text(0));
+}
+
+Result<void> set_meta(Sqlite& database, const char* key, const std::string& value) {
+  auto statement = database.prepare("INSERT OR REPLACE INTO meta VALUES (?, ?)");
+  if (!statement) return tl::unexpected(statement.error());
+  statement->bind(std::string_view(key)).bind(std::string_view(value));
+  return run(std::move(statement));
+}
+
+Result<std::uint64_t> largest(Sqlite& database, const char* table) {
+  auto statement = database.prepare(std::string("SELECT coalesce(max(id), 0) FROM ") + table);
+  if (!statement) return tl::unexpected(statement.error());
+  const auto row = statement->step();
+  if (!row) return tl::unexpected(row.error());
+  return static_cast<std::uint64_t>(statement->integer(0));
+}
+
+Result<std::vector<JournalRow>> journal(Sqlite& database) {
+  auto statement = database.prepare("SELECT ticket, kind, json FROM journal ORDER BY id");
+  if (!statement) return tl::unexpected(statement.error());
+  std::vector<JournalRow> rows;
+  while (true) {
+    const auto row = statement->step();
+    if (!row) return tl::unexpected(row.error());
+    if (!*row) return rows;
+    rows.push_back({static_cast<std::uint64_t>(statement->integer(0)), statement->text(1),
+                    statement->text(2)});
+  }
+}
+
+std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
+
+/// Runs `body` between BEGIN and COMMIT; whatever fails takes all of it back.
+template <class Body>
+Result<void> in_transaction(Sqlite& database, Body body) {
+  if (auto begun = database.execute("BEGIN IMMEDIATE"); !begun) return begun;
+  Result<void> done = body();
+  if (done) done = database.execute("COMMIT");
+  if (!done) (void)database.execute("ROLLBACK");  // fails where SQLite rolled back by itself
+  return done;
+}
+
+Result<void> set_up(Sqlite& database, const char* schema, bool network, const char* synchronous) {
+  const std::string journal_mode = network ? "PRAGMA locking_mode = EXCLUSIVE; "
+                                             "PRAGMA journal_mode = DELETE;"
+                                           : "PRAGMA journal_mode = WAL;";
+  if (auto set = database.execute(journal_mode + " PRAGMA synchronous = " + synchronous + ";");
+      !set) {
+    return set;
+  }
+  return database.execute(schema);
+}
+
+}  // namespace
+
+Result<RunStore> RunStore::open(const std::string& directory) {
+  const bool network = on_network(directory);
+  auto database = Sqlite::open(run_path(directory), Sqlite::Mode::write);
+  if (!database) return tl::unexpected(database.error());
+  if (auto set = set_up(*database, kRunSchema, network, "FULL"); !set) {
+    return tl::unexpected(set.error());
+  }
+  auto metrics = Sqlite::open(directory + "/metrics.db", Sqlite::Mode::write);
+  if (!metrics) return tl::unexpected(metrics.error());
+  if (auto set = set_up(*metrics, kMetricsSchema, network, "OFF"); !set) {
+    return tl::unexpected(set.error());
+  }
+  RunStore store(std::move(*database), std::move(*metrics));
+  if (network) {
+    store.notice_ = directory +
+                    " is on a network file system: run.db is kept without a write-ahead log, "
+                    "decisions wait longer for it. Set XDG_STATE_HOME to a local directory";
+  }
+  return store;
+}
+
+Result<RunStart> RunStore::begin(const RunOwner& owner) {
+  RunStart start;
+  const auto body = [&]() -> Result<void> {
+    const auto schema = meta(run_, "schema");
+    if (!schema) return tl::unexpected(schema.error());
+    if (*schema && **schema != kSchemaVersion) {
+      return failure(std::errc::not_supported, "reading run.db: it has schema " + **schema +
+                                                   ", this dlaunch knows " + kSchemaVersion +
+                                                   "; use the dlaunch that started the job");
+    }
+    const auto before = meta(run_, "incarnation");
+    if (!before) return tl::unexpected(before.error());
+    start.incarnation.value = 1 + (*before ? std::stoull(**before) : 0);
+    const auto secret = meta(run_, "secret");
+    if (!secret) return tl::unexpected(secret.error());
+    const auto kept = *secret ? rendezvous::secret_from_hex(**secret) : std::nullopt;
+    start.secret = kept ? *kept : rendezvous::make_secret();
+    const auto port = meta(run_, "port");
+    if (!port) return tl::unexpected(port.error());
+    if (*port) start.port = static_cast<std::uint16_t>(std::stoul(**port));
+    const std::array<std::pair<const char*, std::string>, 6> values = {{
+        {"schema", kSchemaVersion},
+        {"incarnation", std::to_string(start.incarnation.value)},
+        {"secret", rendezvous::to_hex(start.secret)},
+        {"host", owner.host},
+        {"boot_id", owner.boot_id},
+        {"pid", std::to_string(owner.pid)},
+    }};
+    for (const auto& [key, value] : values) {
+      if (auto set = set_meta(run_, key, value); !set) return set;
+    }
+    return run_.execute("DELETE FROM ended");
+  };
+  if (auto begun = in_transaction(run_, body); !begun) return tl::unexpected(begun.error());
+  incarnation_ = start.incarnation.value;
+  const auto rows = journal(run_);
+  if (!rows) return tl::unexpected(rows.error());
+  const auto incidents = largest(run_, "incidents");
+  if (!incidents) return tl::unexpected(incidents.error());
+  const auto last_event = largest(run_, "events");
+  if (!last_event) return tl::unexpected(last_event.error());
+  start.last_event_id = *last_event;
+  start.recovered = recover(*rows, *incidents);
+  return start;
+}
+
+Result<void> RunStore::set_port(std::uint16_t port) {
+  return set_meta(run_, "port", std::to_string(port));
+}
+
+Result<void> RunStore::write(const std::vector<Row>& rows) {
+  const auto body = [&]() -> Result<void> {
+    for (const auto& row : rows) {
+      if (std::holds_alternative<MetricRow>(row)) continue;
+      if (auto inserted = insert(row); !inserted) return inserted;
+    }
+    return {};
+  };
+  if (auto written = in_transaction(run_, body); !written) return written;
+  for (const auto& row : rows) {
+    // What is lost here is a point of a curve; the next one is tried again.
+    if (std::holds_alternative<MetricRow>(row)) (void)insert(row);
+  }
+  return {};
+}
+
+Result<void> RunStore::insert(const Row& row) {
+  const auto prepared = [](Sqlite& database, const char* sql, auto bind) -> Result<void> {
+    auto statement = database.prepare(sql);
+    if (!statement) return tl::unexpected(statement.error());
+    bind(*statement);
+    return run(std::move(statement));
+  };
+  return std::visit(
+      Overloaded{
+          [&](const JournalRow& r) {
+            return prepared(
+                run_, "INSERT INTO journal(incarnation, ticket, kind, json) VALUES (?, ?, ?, ?)",
+                [&](SqliteStatement& s) {
+                  s.bind(as_signed(incarnation_)).bind(as_signed(r.ticket));
+                  s.bind(std::string_view(r.kind)).bind(std::string_view(r.json));
+                });
+          },
+          [&](const EventRow& r) {
+            return prepared(run_, "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                            [&](SqliteStatement& s) {
+                              s.bind(as_signed(r.id)).bind(r.time).bind(r.mono_ns);
+                              s.bind(std::string_view(r.event)).bind(as_signed(r.generation));
+                              r.host ? s.bind(std::string_view(*r.host)) : s.bind_null();
+                              s.bind(r.rank).bind(r.step).bind(std::string_view(r.detail));
+                            });
+          },
+          [&](const IncidentRow& r) {
+            return prepared(run_, "INSERT OR REPLACE INTO incidents VALUES (?, ?)",
+                            [&](SqliteStatement& s) {
+                              s.bind(as_signed(r.id)).bind(std::string_view(r.json));
+                            });
+          },
+          [&](const StatusRow& r) {
+            return prepared(
+                run_, "INSERT OR REPLACE INTO status VALUES (1, ?, ?)",
+                [&](SqliteStatement& s) { s.bind(r.time).bind(std::string_view(r.json)); });
+          },
+          [&](const CheckpointRow& r) {
+            return prepared(run_, "INSERT OR REPLACE INTO checkpoints VALUES (?, ?)",
+                            [&](SqliteStatement& s) { s.bind(as_signed(r.step)).bind(r.time); });
+          },
+          [&](const EndRow& r) {
+            return prepared(run_, "INSERT OR REPLACE INTO ended VALUES (1, ?, ?, ?)",
+                            [&](SqliteStatement& s) {
+                              s.bind(std::int64_t{r.code});
+                              s.bind(std::string_view(r.sentence)).bind(r.time);
+                            });
+          },
+          [&](const MetricRow& r) {
+            return prepared(metrics_, "INSERT INTO steps VALUES (?, ?, ?, ?, ?)",
+                            [&](SqliteStatement& s) {
+                              s.bind(r.time).bind(as_signed(r.step)).bind(r.loss);
+                              s.bind(r.tokens_per_second).bind(r.step_seconds);
+                            });
+          }},
+      row);
+}
+
+}  // namespace dlaunch::launcher::controller

@@ -1,0 +1,43 @@
+// Only one controller, and only one keeper, at a time owns a job's state directory.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "base/result.h"
+
+namespace dlaunch::launcher::controller {
+
+/// "pid 4242 on login1 (boot 3f…)": of this process.
+[[nodiscard]] std::string who_am_i();
+[[nodiscard]] std::string host_name();
+[[nodiscard]] std::string boot_id();
+
+/// Held until destroyed or until the process dies, whatever way. Works between machines where the
+/// file system passes locks on.
+class StateLock {
+ public:
+  /// `file`: "controller.lock" or "keeper.lock". The error says who has it.
+  [[nodiscard]] static Result<StateLock> take(const std::string& directory,
+                                              const std::string& file);
+  StateLock(StateLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  StateLock& operator=(StateLock&& other) noexcept {
+    std::swap(descriptor_, other.descriptor_);
+    return *this;
+  }
+  StateLock(const StateLock&) = delete;
+  StateLock& operator=(const StateLock&) = delete;
+  ~StateLock();
+
+ private:
+  explicit StateLock(int descriptor) : descriptor_(descriptor) {}
+  int descriptor_ = -1;
+};
+
+/// True while some process, here or on another machine, holds it.
+[[nodiscard]] bool is_locked(const std::string& directory, const std::string& file);
+
+constexpr const char* kControllerLock = "controller.lock";
+constexpr const char* kKeeperLock = "keeper.lock";
+
+}  // namespace dlaunch::launcher::controller

@@ -1,0 +1,91 @@
+#include "launcher/controller/io/store_writer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace dlaunch::launcher::controller {
+namespace {
+constexpr seconds kRetryEvery{1};
+}
+
+StoreWriter::StoreWriter(RunStore store, Handlers handlers)
+    : store_(std::move(store)), handlers_(std::move(handlers)), thread_([this] { run(); }) {}
+
+StoreWriter::~StoreWriter() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void StoreWriter::put(Row row) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::holds_alternative<StatusRow>(row)) {
+      const auto found = std::find_if(waiting_.begin(), waiting_.end(), [](const Row& waits) {
+        return std::holds_alternative<StatusRow>(waits);
+      });
+      if (found != waiting_.end()) {
+        *found = std::move(row);
+        return;
+      }
+    }
+    const bool droppable =
+        !std::holds_alternative<JournalRow>(row) && !std::holds_alternative<EndRow>(row);
+    if (droppable && waiting_.size() >= kRowsWaitingMax) {
+      ++dropped_;
+      return;
+    }
+    waiting_.push_back(std::move(row));
+    ++put_;
+  }
+  changed_.notify_all();
+}
+
+bool StoreWriter::flush(nanoseconds limit) {
+  std::unique_lock lock(mutex_);
+  const auto goal = put_;
+  return changed_.wait_for(lock, limit, [&] { return written_ >= goal; });
+}
+
+void StoreWriter::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    const auto batch = std::exchange(waiting_, {});
+    lock.unlock();
+    const bool done = write(batch);
+    lock.lock();
+    if (done) {
+      written_ += batch.size();
+      changed_.notify_all();
+      continue;
+    }
+    // Older rows first, and of two states the newer one.
+    waiting_.insert(waiting_.begin(), batch.begin(), batch.end());
+    if (ending_) return;
+    changed_.wait_for(lock, kRetryEvery, [this] { return ending_; });
+  }
+}
+
+bool StoreWriter::write(const std::vector<Row>& batch) {
+  const auto written = store_.write(batch);
+  if (!written) {
+    failing_ = true;
+    handlers_.failed("run.db cannot be written, decisions wait: " + written.error().text() +
+                     "; make room or repair the file system, writing is tried again each second");
+    return false;
+  }
+  std::vector<std::uint64_t> tickets;
+  for (const auto& row : batch) {
+    if (const auto* journal = std::get_if<JournalRow>(&row)) tickets.push_back(journal->ticket);
+  }
+  if (std::exchange(failing_, false)) handlers_.well();
+  if (!tickets.empty()) handlers_.journaled(std::move(tickets));
+  return true;
+}
+
+}  // namespace dlaunch::launcher::controller

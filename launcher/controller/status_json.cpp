@@ -1,0 +1,111 @@
+#include "launcher/controller/status_json.h"
+
+#include <nlohmann/json.hpp>
+#include <set>
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+using nlohmann::json;
+
+std::string name_of(const JobIdentity& job, HostId host) {
+  const auto found = job.host_names.find(host);
+  return found == job.host_names.end() ? std::to_string(host.value) : found->second;
+}
+
+template <class Id>
+json number_or_null(const std::optional<Id>& id) {
+  return id ? json(id->value) : json(nullptr);
+}
+
+json host_json(const Controller::HostView& host, const supervisor::job::View& view, Instant now) {
+  json ranks = json::array();
+  for (const auto& rank : view.ranks) {
+    if (rank.host == host.host) ranks.push_back(rank.rank.value);
+  }
+  json shown = {{"name", host.name},           {"state", rendezvous::to_string(host.state)},
+                {"ranks", std::move(ranks)},   {"last_heartbeat_seconds", nullptr},
+                {"reason", host.reason},       {"blind_sensors", host.blind_sensors},
+                {"connected", host.connected}, {"agent_pid", nullptr},
+                {"scratch", host.scratch}};
+  if (host.last_heard) shown["last_heartbeat_seconds"] = to_seconds(now - *host.last_heard);
+  if (host.agent_pid != 0) shown["agent_pid"] = host.agent_pid;
+  return shown;
+}
+
+json rank_json(const JobIdentity& job, const supervisor::job::RankView& rank) {
+  return {{"rank", rank.rank.value}, {"host", name_of(job, rank.host)},
+          {"group", "main"},         {"pid", rank.pid == 0 ? json(nullptr) : json(rank.pid)},
+          {"state", rank.state},     {"step", number_or_null(rank.step)},
+          {"phase", rank.phase}};
+}
+
+}  // namespace
+
+json incident_json(const JobIdentity& job, const supervisor::job::Incident& incident) {
+  const auto& seconds = incident.seconds;
+  return {{"id", incident.id},
+          {"cause", incident.cause},
+          {"host", incident.host ? json(name_of(job, *incident.host)) : json(nullptr)},
+          {"rank", number_or_null(incident.rank)},
+          {"verdict", incident.verdict},
+          {"generation", incident.generation.value},
+          {"sentence", incident.sentence},
+          {"last_lines", incident.last_lines},
+          {"lost_steps", incident.lost_steps},
+          {"exact", incident.exact},
+          {"closed", incident.closed},
+          {"seconds",
+           {{"detect", seconds.detect},
+            {"abort", seconds.abort},
+            {"replace", seconds.replace},
+            {"regroup", seconds.regroup},
+            {"restore", seconds.restore},
+            {"first_step", seconds.first_step},
+            {"total", seconds.total}}}};
+}
+
+json status_json(const JobIdentity& job, const std::vector<Controller::HostView>& hosts,
+                 const supervisor::job::View& view, Instant now) {
+  json host_list = json::array();
+  for (const auto& host : hosts) host_list.push_back(host_json(host, view, now));
+  json rank_list = json::array();
+  for (const auto& rank : view.ranks) rank_list.push_back(rank_json(job, rank));
+  json incident_list = json::array();
+  for (const auto& incident : view.incidents) incident_list.push_back(incident_json(job, incident));
+  return {{"schema", 1},
+          {"job", job.name},
+          {"id", job.id},
+          {"state", supervisor::job::to_string(view.state)},
+          {"reason", view.reason},
+          {"generation", view.generation.value},
+          {"world_size", view.world_size},
+          {"step", number_or_null(view.step)},
+          {"steps", job.steps == 0 ? json(nullptr) : json(job.steps)},
+          {"loss", view.loss ? json(*view.loss) : json(nullptr)},
+          {"tokens_per_second", view.tokens_per_second},
+          {"step_seconds", view.step_seconds},
+          {"checkpoint",
+           {{"disk_step", number_or_null(view.disk_step)},
+            {"memory_step", nullptr},
+            {"every", view.checkpoint_every}}},
+          {"hosts", std::move(host_list)},
+          {"ranks", std::move(rank_list)},
+          {"incidents", std::move(incident_list)},
+          {"controller", {{"host", job.controller_host}, {"pid", job.controller_pid}}}};
+}
+
+json event_json(const EventRow& event) {
+  json line = {{"id", event.id},
+               {"time", event.time},
+               {"mono_ns", event.mono_ns},
+               {"event", event.event},
+               {"generation", event.generation}};
+  if (event.host) line["host"] = *event.host;
+  if (event.rank) line["rank"] = *event.rank;
+  if (event.step) line["step"] = *event.step;
+  if (!event.detail.empty()) line["detail"] = event.detail;
+  return line;
+}
+
+}  // namespace dlaunch::launcher::controller

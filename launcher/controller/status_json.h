@@ -1,0 +1,35 @@
+// What `dlaunch status --json` shows, schema 1, and the lines of events and incidents.
+#pragma once
+
+#include <map>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "base/time.h"
+#include "launcher/controller/controller.h"
+#include "launcher/controller/run_record.h"
+#include "supervisor/job/command.h"
+
+namespace dlaunch::launcher::controller {
+
+/// What does not change while a controller lives.
+struct JobIdentity {
+  std::string name;
+  std::string id;
+  std::uint64_t steps = 0;  ///< 0: not known ([program])
+  std::map<HostId, std::string> host_names;
+  std::string controller_host;
+  std::int64_t controller_pid = 0;
+};
+
+[[nodiscard]] nlohmann::json status_json(const JobIdentity& job,
+                                         const std::vector<Controller::HostView>& hosts,
+                                         const supervisor::job::View& view, Instant now);
+[[nodiscard]] nlohmann::json incident_json(const JobIdentity& job,
+                                           const supervisor::job::Incident& incident);
+/// `id`, `time`, `mono_ns`, `event`, `generation`, and `host`, `rank`, `step`, `detail` where they
+/// apply.
+[[nodiscard]] nlohmann::json event_json(const EventRow& event);
+
+}  // namespace dlaunch::launcher::controller
