@@ -38,10 +38,9 @@ bool set(ssh_session session, ssh_options_e option, const std::string& value) {
 
 }  // namespace
 
-void SshShell::SessionDeleter::operator()(ssh_session session) const {
-  if (ssh_is_connected(session) != 0) ssh_disconnect(session);
-  ssh_free(session);
-}
+// ssh_disconnect would forget its copy of the socket without closing it; ssh_free closes it, unless
+// an error did before.
+void SshShell::SessionDeleter::operator()(ssh_session session) const { ssh_free(session); }
 
 SshShell::SshShell(Dialled dialled, Interrupt& interrupt)
     : dialled_(std::move(dialled)), interrupt_(interrupt), session_(ssh_new()) {}
@@ -91,9 +90,10 @@ Planting<void> SshShell::shake_hands(const SshSettings& settings, SshOptions opt
       settings.host_key_alias.empty() ? settings.host_name : settings.host_key_alias;
   const unsigned int port_number = port;
   const auto known = read_known_keys(settings.known_hosts, known_hosts_name(host, port));
-  const int copy = ::fcntl(dialled_.socket.get(), F_DUPFD_CLOEXEC, 3);
+  UniqueFd copy(::fcntl(dialled_.socket.get(), F_DUPFD_CLOEXEC, 3));
+  const int number = copy.get();
   bool accepted = ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &off) == SSH_OK;
-  accepted = accepted && ssh_options_set(session, SSH_OPTIONS_FD, &copy) == SSH_OK;
+  accepted = accepted && ssh_options_set(session, SSH_OPTIONS_FD, &number) == SSH_OK;
   accepted = accepted && set(session, SSH_OPTIONS_HOST, host);
   accepted = accepted && ssh_options_set(session, SSH_OPTIONS_PORT, &port_number) == SSH_OK;
   accepted = accepted && set(session, SSH_OPTIONS_USER, settings.user);
@@ -110,6 +110,7 @@ Planting<void> SshShell::shake_hands(const SshSettings& settings, SshOptions opt
   }
   if (!accepted) return broken(Cause::ssh_config, deadline);
   allow(deadline);
+  (void)copy.release();  // libssh's from here on
   if (ssh_connect(session) != SSH_OK) return broken(Cause::closed_before_banner, deadline);
   return check_host_key(settings, options);
 }

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
 #include <iostream>
 #include <map>
 #include <mutex>
@@ -172,6 +173,11 @@ class Probe {
   Instant begun_{};
 };
 
+std::ptrdiff_t open_files() {
+  const std::filesystem::directory_iterator files("/proc/self/fd");
+  return std::distance(begin(files), end(files));
+}
+
 int run(const Settings& settings) {
   const json hosts = json::parse(std::cin);
   launch::Policy policy;
@@ -186,8 +192,13 @@ int run(const Settings& settings) {
     std::cerr << agent.error().text() << "\n";
     return 1;
   }
+  const auto open_before = open_files();
   io::Planter planter({*agent});
   Probe(settings, hosts, std::move(policy), planter).run();
+  if (open_files() != open_before) {
+    std::cerr << open_files() - open_before << " files were left open\n";
+    return 1;
+  }
   return 0;
 }
 
