@@ -43,6 +43,7 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
       limit_(limit),
       deadline_(trainer_now() + limit),
       dials_(endpoints_.size()),
+      has_last_words_(endpoints_.size()),
       missing_(identity.world_size - 1) {
   for (const MeshEndpoint& endpoint : endpoints_) links_.push_back({Socket(), name_of(endpoint)});
 }
@@ -69,9 +70,7 @@ void MeshConnector::start_dials(Instant now) {
     if (links_[rank].socket.is_open() || dial.under_way || now < dial.next) continue;
     auto socket = start_connect(endpoints_[rank].address, endpoints_[rank].port);
     if (!socket) {
-      dial.last_trouble = socket.error().code.message();
-      dial.next = now + dial.wait;
-      dial.wait = std::min(dial.wait * 2, kRedialLast);
+      redial_later(rank, socket.error().code.message());
       continue;
     }
     dial.under_way = true;
@@ -88,25 +87,43 @@ void MeshConnector::start_dials(Instant now) {
   }
 }
 
-CommResult<void> MeshConnector::wait_for_sockets(Instant now) {
-  Instant wake = deadline_;
+void MeshConnector::list_sockets() {
   polled_.assign({{abort_.fd(), POLLIN, 0}, {listener_, POLLIN, 0}});
   for (const Attempt& attempt : attempts_) {
     const bool writes = attempt.connecting || !attempt.output.empty();
     const short events = writes ? POLLOUT : POLLIN;
     polled_.push_back({attempt.socket.fd(), events, 0});
-    wake = std::min(wake, attempt.deadline);
   }
+  for (std::uint32_t rank = 0; rank < identity_.world_size; ++rank) {
+    if (is_watched(rank)) polled_.push_back({links_[rank].socket.fd(), POLLRDHUP, 0});
+  }
+}
+
+Instant MeshConnector::next_wake() const {
+  Instant wake = deadline_;
+  for (const Attempt& attempt : attempts_) wake = std::min(wake, attempt.deadline);
   for (std::uint32_t rank = identity_.rank.value + 1; rank < identity_.world_size; ++rank) {
     const bool idle = !links_[rank].socket.is_open() && !dials_[rank].under_way;
     if (idle) wake = std::min(wake, dials_[rank].next);
   }
-  const auto left = std::chrono::ceil<milliseconds>(wake - now).count();
+  return wake;
+}
+
+CommResult<void> MeshConnector::wait_for_sockets(Instant now) {
+  list_sockets();
+  const auto left = std::chrono::ceil<milliseconds>(next_wake() - now).count();
   const auto timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
   const int ready = ::poll(polled_.data(), polled_.size(), timeout);
   if (ready <= 0) return {};
 
-  auto polled = polled_.begin() + 2;
+  // Links first: an attempt may put a new socket into a link's place.
+  auto polled = polled_.begin() + 2 + static_cast<std::ptrdiff_t>(attempts_.size());
+  for (std::uint32_t rank = 0; rank < identity_.world_size; ++rank) {
+    if (!is_watched(rank)) continue;
+    if (polled->revents != 0) on_link_closed(rank);
+    ++polled;
+  }
+  polled = polled_.begin() + 2;
   for (Attempt& attempt : attempts_) {
     if (polled->revents != 0) advance(attempt, polled->revents);
     ++polled;
@@ -195,18 +212,36 @@ void MeshConnector::establish(Attempt& attempt) {
   // A rank that dials again has lost the connection that we took for good.
   if (!links_[rank].socket.is_open()) --missing_;
   links_[rank].socket = std::move(attempt.socket);
+  has_last_words_[rank] = false;
   attempt.over = true;
+}
+
+void MeshConnector::on_link_closed(std::uint32_t rank) {
+  std::byte next{};
+  const auto count = ::recv(links_[rank].socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  // It has said something before it closed, so its mesh was complete: its words are for the first
+  // operation.
+  if (count > 0) {
+    has_last_words_[rank] = true;
+    return;
+  }
+  links_[rank].socket.close();
+  ++missing_;
+  redial_later(rank, "it closed the connection");
+}
+
+void MeshConnector::redial_later(std::uint32_t rank, std::string trouble) {
+  Dial& dial = dials_[rank];
+  dial.under_way = false;
+  dial.last_trouble = std::move(trouble);
+  dial.next = trainer_now() + dial.wait;
+  dial.wait = std::min(dial.wait * 2, kRedialLast);
 }
 
 void MeshConnector::give_up(Attempt& attempt, std::string trouble) {
   attempt.over = true;
   attempt.socket.close();
-  if (!attempt.dialled) return;
-  Dial& dial = dials_[attempt.dialled->value];
-  dial.under_way = false;
-  dial.last_trouble = std::move(trouble);
-  dial.next = trainer_now() + dial.wait;
-  dial.wait = std::min(dial.wait * 2, kRedialLast);
+  if (attempt.dialled) redial_later(attempt.dialled->value, std::move(trouble));
 }
 
 void MeshConnector::sweep(Instant now) {

@@ -58,7 +58,13 @@ class MeshConnector {
   };
 
   [[nodiscard]] bool complete() const { return missing_ == 0; }
+  [[nodiscard]] bool is_watched(std::uint32_t rank) const {
+    return links_[rank].socket.is_open() && !has_last_words_[rank];
+  }
   void start_dials(Instant now);
+  /// Fills polled_: the abort, the listener, the attempts in order, the links in order of ranks.
+  void list_sockets();
+  [[nodiscard]] Instant next_wake() const;
   [[nodiscard]] CommResult<void> wait_for_sockets(Instant now);
   [[nodiscard]] CommResult<void> accept_waiting(Instant now);
   void make_room();
@@ -66,7 +72,10 @@ class MeshConnector {
   void read_message(Attempt& attempt);
   void write_output(Attempt& attempt);
   void establish(Attempt& attempt);
+  void redial_later(std::uint32_t rank, std::string trouble);
   void give_up(Attempt& attempt, std::string trouble);
+  /// A link that stood and is closed again: the other side dials anew, or we do.
+  void on_link_closed(std::uint32_t rank);
   void sweep(Instant now);
   [[nodiscard]] CommFailure late() const;
 
@@ -77,7 +86,8 @@ class MeshConnector {
   const milliseconds limit_;
   Instant deadline_;
   std::vector<Link> links_;
-  std::vector<Dial> dials_;  ///< by rank; only those above ours are used
+  std::vector<Dial> dials_;           ///< by rank; only those above ours are used
+  std::vector<bool> has_last_words_;  ///< by rank: closed, with something still to be read
   std::list<Attempt> attempts_;
   std::vector<pollfd> polled_;
   std::uint32_t missing_;
