@@ -8,6 +8,9 @@
 namespace dlaunch::supervisor::job {
 namespace {
 
+constexpr int kSigabrt = 6;
+constexpr int kCommandNotFound = 127;  // what a shell returns for it
+
 std::string who(std::uint32_t rank, const std::string& host) {
   return "rank " + std::to_string(rank) + " on " + host;
 }
@@ -56,8 +59,10 @@ std::optional<Happening> judge_exit(const protocol::WorkerExited& exited, const 
   happening.cause = exited.out_of_memory()            ? "out_of_memory"
                     : trainer || exited.signal() != 0 ? "worker_crashed"
                                                       : "program_failed";
-  happening.weight =
-      exited.out_of_memory() || exited.signal() != 0 ? Weight::host_fact : Weight::ended;
+  // SIGABRT is how a runtime ends a process that has lost a peer, so it explains no more than an
+  // exit code does.
+  const bool struck = exited.signal() != 0 && exited.signal() != kSigabrt;
+  happening.weight = exited.out_of_memory() || struck ? Weight::host_fact : Weight::ended;
   happening.rank = Rank{exited.rank()};
   happening.what =
       who(exited.rank(), host) + " (pid " + std::to_string(exited.pid()) + ") " + end_of(exited);
@@ -90,6 +95,8 @@ std::optional<Happening> judge_finding(const protocol::Finding& finding, const s
   happening.weight = Weight::host_fact;
   if (finding.kind() == "spawn_failed") {
     happening.cause = "user_error";
+    happening.code = kCommandNotFound;
+    happening.last_lines = {finding.sentence()};
   } else if (finding.kind() == "port_conflict" || finding.kind() == "storage") {
     happening.cause = finding.kind();
   } else if (finding.kind() == "undead") {
@@ -102,7 +109,21 @@ std::optional<Happening> judge_finding(const protocol::Finding& finding, const s
   return happening;
 }
 
-std::size_t judge_cause(const std::vector<Happening>& happenings) {
+void explain(Happening& exit, std::span<const Happening> before) {
+  if (exit.weight != Weight::ended) return;
+  for (const auto& earlier : before) {
+    if (earlier.host != exit.host || earlier.rank != exit.rank) continue;
+    if (earlier.weight == Weight::cascade) {
+      exit.weight = Weight::cascade;
+    } else if (earlier.weight == Weight::exception) {
+      exit.cause = earlier.cause;
+      exit.what = earlier.what;
+      exit.happened_at = earlier.happened_at;
+    }
+  }
+}
+
+std::size_t judge_cause(std::span<const Happening> happenings) {
   DL_CHECK(!happenings.empty(), "an incident has at least one happening");
   std::size_t best = 0;
   for (std::size_t i = 1; i < happenings.size(); ++i) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,8 +43,12 @@ struct Happening {
 [[nodiscard]] std::optional<Happening> judge_finding(const protocol::Finding& finding,
                                                      const std::string& host);
 
+/// A rank that has said why it cannot go on, and then exits: the exit means what the rank said. One
+/// that said that a peer is lost is a consequence, whatever code it exits with.
+void explain(Happening& exit, std::span<const Happening> before);
+
 /// The index of the one that explains the others: the weightiest, of these the first to happen.
-[[nodiscard]] std::size_t judge_cause(const std::vector<Happening>& happenings);
+[[nodiscard]] std::size_t judge_cause(std::span<const Happening> happenings);
 
 /// "SIGKILL"; "signal 64" where it has no name.
 [[nodiscard]] std::string signal_name(int number);

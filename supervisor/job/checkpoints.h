@@ -29,6 +29,8 @@ class Checkpoints {
   void committed(Step step);
   /// It could not be renamed; a later one may.
   void failed(Step step) { committing_.erase(step); }
+  /// Nobody answers the orders to commit.
+  void give_up() { committing_.clear(); }
 
   [[nodiscard]] std::optional<Step> newest() const;
   [[nodiscard]] bool is_committing() const { return !committing_.empty(); }

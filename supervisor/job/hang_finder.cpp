@@ -13,6 +13,7 @@ constexpr int kStepTimesMax = 3;  // a rank is hung after three of its recent st
 
 nanoseconds limit_of(const RankStatus& rank, const Ranks& ranks, const HangLimits& limits) {
   if (rank.status.phase() == "checkpoint") return limits.checkpoint;
+  if (!ranks.has_stepped()) return limits.first_step;  // it may compile, fill caches
   const auto steps = nanoseconds(static_cast<std::int64_t>(ranks.step_seconds() * 1e9));
   return std::max(limits.floor, kStepTimesMax * steps);
 }
@@ -51,13 +52,14 @@ std::optional<Instant> hang_deadline(const Ranks& ranks, const HangLimits& limit
 
 std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits, Instant now) {
   const RankStatus* culprit = nullptr;
-  bool overdue = false;
   for (const auto& [number, rank] : ranks.all()) {
     if (!can_hang(rank) || !rank.changed_at) continue;
-    overdue = overdue || now >= *rank.changed_at + limit_of(rank, ranks, limits);
     if (culprit == nullptr || suspicion(rank) < suspicion(*culprit)) culprit = &rank;
   }
-  if (!overdue || culprit == nullptr) return std::nullopt;
+  // Others may wait for long because the one they wait for has leave to take its time.
+  if (culprit == nullptr || now < *culprit->changed_at + limit_of(*culprit, ranks, limits)) {
+    return std::nullopt;
+  }
   Happening happening;
   happening.weight = Weight::exception;
   happening.cause = "worker_hung";

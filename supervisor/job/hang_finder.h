@@ -13,6 +13,7 @@ namespace dlaunch::supervisor::job {
 struct HangLimits {
   nanoseconds floor = 60s;
   nanoseconds checkpoint = 30min;
+  nanoseconds first_step = 30min;  ///< as long as no step was completed
 };
 
 /// When the next look is due: the first moment at which some rank could count as hung. nullopt: no

@@ -1,6 +1,7 @@
 #include "supervisor/job/incident_book.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "base/check.h"
@@ -19,14 +20,26 @@ void IncidentBook::add(Happening happening, Generation broken, Instant now) {
     incidents_.push_back(std::move(incident));
     if (incidents_.size() > kIncidentsKept) incidents_.erase(incidents_.begin());
   }
-  open_->happenings.push_back(std::move(happening));
+  if (open_->happenings.size() < kHappeningsKept) {
+    explain(happening, std::span(open_->happenings).subspan(open_->round));
+    open_->happenings.push_back(std::move(happening));
+  }
   write(now);
+}
+
+void IncidentBook::begin_round() {
+  if (open_) open_->round = open_->happenings.size();
 }
 
 bool IncidentBook::judge() {
   DL_CHECK(open_.has_value(), "a cause is chosen for an open incident");
   const auto before = open_->happenings[open_->cause];
   open_->cause = judge_cause(open_->happenings);
+  open_->round_cause = open_->cause;
+  if (open_->round > 0 && open_->round < open_->happenings.size()) {
+    open_->round_cause =
+        open_->round + judge_cause(std::span(open_->happenings).subspan(open_->round));
+  }
   const auto& chosen = open_->happenings[open_->cause];
   write(open_->opened);
   return chosen.cause != before.cause || chosen.host != before.host || chosen.rank != before.rank;
@@ -35,6 +48,7 @@ bool IncidentBook::judge() {
 void IncidentBook::verdict(std::string verdict, std::string what_is_done) {
   if (!open_) return;
   incidents_.back().verdict = std::move(verdict);
+  if (incidents_.back().verdict == "stop") open_->cause = open_->round_cause;
   open_->done = std::move(what_is_done);
   write(open_->opened);
 }
@@ -86,7 +100,11 @@ void IncidentBook::write(Instant now) {
 
 const Happening& IncidentBook::cause() const {
   DL_CHECK(open_.has_value(), "there is an open incident");
-  return open_->happenings[open_->cause];
+  return open_->happenings[open_->round_cause];
+}
+
+bool IncidentBook::covers(Generation generation) const {
+  return open_ && incidents_.back().generation <= generation;
 }
 
 const Incident& IncidentBook::present() const {

@@ -17,14 +17,20 @@ namespace dlaunch::supervisor::job {
 class IncidentBook {
  public:
   static constexpr std::size_t kIncidentsKept = 200;  ///< older ones stand in run.db
+  /// Per incident: 4,096 hosts with a few lines of evidence each; what comes later explains
+  /// nothing.
+  static constexpr std::size_t kHappeningsKept = 20'000;
 
   explicit IncidentBook(std::uint64_t last_id) : last_id_(last_id) {}
 
   [[nodiscard]] bool is_open() const { return open_.has_value(); }
   /// Opens an incident of generation `broken` or joins the open one.
   void add(Happening happening, Generation broken, Instant now);
-  /// Chooses the cause over all that happened since the last abort; true: another than before.
+  /// From now on `cause` is about what happens in a further generation of the open incident.
+  void begin_round();
+  /// Chooses the cause; true: another than before.
   bool judge();
+  /// "stop" also makes the present round's cause the incident's: it is why the job ends.
   void verdict(std::string verdict, std::string what_is_done);
 
   void aborted(Instant now) { mark(&Open::aborted, now); }
@@ -34,7 +40,10 @@ class IncidentBook {
   /// The first new step, or the end of the job, closes it.
   void close(Instant now);
 
+  /// What explains the present round; the incident shows what explains all of it.
   [[nodiscard]] const Happening& cause() const;
+  /// An incident of this or an older generation is open, so that its late evidence still counts.
+  [[nodiscard]] bool covers(Generation generation) const;
   [[nodiscard]] const Incident& present() const;
   [[nodiscard]] const std::vector<Incident>& all() const { return incidents_; }
   [[nodiscard]] std::uint64_t count() const { return last_id_; }
@@ -42,7 +51,8 @@ class IncidentBook {
  private:
   struct Open {
     std::vector<Happening> happenings;
-    std::size_t cause = 0;
+    std::size_t round = 0;  ///< index of its first
+    std::size_t cause = 0, round_cause = 0;
     std::string done;
     Instant happened, opened;
     std::optional<Instant> aborted, replaced, regrouped, restored;

@@ -1,13 +1,15 @@
 #include "supervisor/job/job.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
+
+constexpr nanoseconds kCommitLimit = 60s;  // one rename, on a network file system at its worst
+constexpr nanoseconds kJournalRetry = 5s;  // a full disk is emptied by a person
 
 std::string rank_state(const RankStatus& rank) {
   if (rank.finished) return "exited";
@@ -94,20 +96,23 @@ std::optional<Instant> Job::Impl::next_deadline() const {
   struct Deadline {
     std::optional<Instant> operator()(const Gathering&) const { return std::nullopt; }
     std::optional<Instant> operator()(const Inspecting& s) const { return s.due; }
+    std::optional<Instant> operator()(const Pausing& s) const { return s.due; }
     std::optional<Instant> operator()(const MakingSure& s) const { return s.due; }
     std::optional<Instant> operator()(const Forming& s) const { return s.give_up_at; }
     std::optional<Instant> operator()(const Journaling&) const { return std::nullopt; }
     std::optional<Instant> operator()(const Preparing& s) const { return s.due; }
     std::optional<Instant> operator()(const Joining& s) const { return s.due; }
     std::optional<Instant> operator()(const Running& s) const {
-      return earlier(earlier(s.stop_due, s.end_due), earlier(s.checkpoint_due, s.look_due));
+      return earlier(earlier(earlier(s.stop_due, s.end_due), s.commit_due),
+                     earlier(s.checkpoint_due, s.look_due));
     }
     std::optional<Instant> operator()(const Aborting& s) const {
       return earlier(s.due, s.judge_due);
     }
     std::optional<Instant> operator()(const Over&) const { return std::nullopt; }
   };
-  return std::visit(Deadline{}, state_);
+  if (std::holds_alternative<Over>(state_)) return std::nullopt;
+  return earlier(std::visit(Deadline{}, state_), journal_due_);
 }
 
 View Job::Impl::view() const {
@@ -116,7 +121,10 @@ View Job::Impl::view() const {
   view.reason = reason_;
   view.generation = generation_;
   view.world_size = plan_.world_size;
-  view.step = ranks_.step() ? ranks_.step() : restore_step_;
+  // While it runs again what was done before the fault; else the highest ever reached.
+  view.step = best_step_;
+  if (std::holds_alternative<Running>(state_)) view.step = std::max(ranks_.step(), restore_step_);
+  if (view.step == Step{0}) view.step.reset();
   view.loss = ranks_.loss();
   view.tokens_per_second = shown_ == JobState::running ? ranks_.tokens_per_second() : 0;
   view.step_seconds = ranks_.step_seconds();
@@ -126,11 +134,41 @@ View Job::Impl::view() const {
   } else if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
     view.checkpoint_every = format_duration(time->interval);
   } else if (has_checkpoints()) {
-    view.checkpoint_every = "auto";
+    view.checkpoint_every =
+        "auto (" + format_duration(std::chrono::round<seconds>(interval_)) + ")";
   }
   for (const auto& [rank, status] : ranks_.all()) view.ranks.push_back(view_of(status));
   view.incidents = incidents_.all();
   return view;
+}
+
+// ---- run.db
+
+void Job::Impl::on(Instant now, const Journaled& e) {
+  unwritten_.erase(e.ticket);
+  if (unwritten_.empty() && journal_due_) {
+    journal_due_.reset();
+    set_state(shown_, "run.db can be written again");
+  }
+  const auto* journaling = std::get_if<Journaling>(&state_);
+  if (journaling != nullptr && journaling->ticket == e.ticket) {
+    record("generation_formed", {}, {},
+           std::to_string(plan_.members.size()) + " hosts, world size " +
+               std::to_string(plan_.world_size));
+    return has_checkpoints() ? become_inspecting(now) : become_preparing(now);
+  }
+  const auto commit = commits_.find(e.ticket);
+  if (commit == commits_.end()) return;
+  if (auto* running = std::get_if<Running>(&state_)) running->commit_due = now + kCommitLimit;
+  protocol::ControllerFrame frame;
+  *frame.mutable_commit() = commit->second;
+  commits_.erase(commit);
+  send({plan_.members.front().host}, std::move(frame));
+}
+
+void Job::Impl::on(Instant now, const JournalFailed& e) {
+  journal_due_ = now + kJournalRetry;
+  set_state(shown_, "decisions wait until run.db can be written: " + e.sentence);
 }
 
 // ---- saying
@@ -140,13 +178,26 @@ void Job::Impl::send(std::vector<HostId> hosts, protocol::ControllerFrame body) 
 }
 
 std::uint64_t Job::Impl::journal(const std::string& kind, std::string json) {
-  out_.push_back(Journal{++tickets_, kind, std::move(json)});
+  Journal entry{++tickets_, kind, std::move(json)};
+  unwritten_[entry.ticket] = entry;
+  out_.push_back(std::move(entry));
   return tickets_;
+}
+
+void Job::Impl::retry_journal(Instant now) {
+  journal_due_ = now + kJournalRetry;
+  for (const auto& [ticket, entry] : unwritten_) out_.push_back(entry);
 }
 
 void Job::Impl::record(std::string event, std::optional<HostId> host, std::optional<Rank> rank,
                        std::string detail, std::optional<Step> step) {
   out_.push_back(Record{std::move(event), generation_, host, rank, step, std::move(detail)});
+}
+
+JobState Job::Impl::state_underway() const {
+  if (stop_) return JobState::stopping;
+  const bool began = running_since_ || incidents_.count() > 0;
+  return began ? JobState::recovering : JobState::starting;
 }
 
 void Job::Impl::set_state(JobState state, std::string reason) {

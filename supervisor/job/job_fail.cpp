@@ -4,11 +4,12 @@
 #include <utility>
 
 #include "base/units.h"
-#include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
+
+constexpr nanoseconds kLivedEnough = 10min;  // a program without a source of progress
 
 nanoseconds duration_of(double seconds) {
   return nanoseconds(std::llround(std::clamp(seconds, 0.0, 1e6) * 1e9));
@@ -28,7 +29,10 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
     const auto& link = evidence.link_changed();
     record(link.up() ? "link_up" : "link_down", host, {}, link.interface());
   }
-  if (frame.generation() != generation_.value || !is_member(host)) return;
+  const bool present = frame.generation() == generation_.value && is_member(host);
+  const bool late =
+      frame.generation() < generation_.value && incidents_.covers(Generation{frame.generation()});
+  if (!present && !late) return;
   std::optional<Happening> happening;
   if (evidence.has_worker_exited()) {
     const auto& exited = evidence.worker_exited();
@@ -36,29 +40,37 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
            exited.signal() != 0 ? signal_name(exited.signal())
                                 : "exit code " + std::to_string(exited.code()));
     happening = judge_exit(exited, name(host), policy_.trainer);
-    const bool ended_by_stop = stop_ && exited.ordered() && !policy_.trainer;
-    if (!happening && (!exited.ordered() || ended_by_stop)) {
-      ranks_.finished(Rank{exited.rank()});
-      return end_when_done(now);
-    }
+    if (present) note_exit(exited, !happening);
   } else if (evidence.has_worker_failing()) {
     happening = judge_failing(evidence.worker_failing(), name(host));
   } else if (evidence.has_finding()) {
     happening = judge_finding(evidence.finding(), name(host));
-    if (happening && evidence.finding().kind() == "undead") {
+    if (happening && present && evidence.finding().kind() == "undead") {
       unusable_.insert(host);
       out_.push_back(BlamedHost{host, evidence.finding().sentence()});
     }
   }
-  if (!happening) return;
+  if (!happening) return present ? end_when_done(now) : void();
   happening->host = host;
   happening->happened_at = now - duration_of(evidence.seconds_ago());
-  happened(now, std::move(*happening));
+  if (present) return happened(now, std::move(*happening));
+  // It may explain the incident better than what was known; what is done stays as it is.
+  incidents_.add(std::move(*happening), Generation{frame.generation()}, now);
+  judge_cause_now();
+}
+
+/// An end that is no fault counts to the end of the job, unless an abort brought it about.
+void Job::Impl::note_exit(const protocol::WorkerExited& exited, bool no_fault) {
+  std::optional<Step> step;
+  if (exited.has_step()) step = Step{exited.step()};
+  const bool by_stop = stop_ && exited.ordered() && !has_checkpoints();
+  ranks_.ended(Rank{exited.rank()}, step, no_fault && (!exited.ordered() || by_stop));
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
-  if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
   if (!is_member(e.host)) return;
+  if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
+  ranks_.host_gone(e.host);
   Happening happening;
   happening.weight = Weight::host_fact;
   happening.cause = "host_lost";
@@ -70,9 +82,10 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::AgentGone& e) {
-  evidence_seen_.erase(e.host);
-  unsure_.erase(e.host);
+  evidence_seen_.erase(e.host);  // a new agent counts from 1
+  on_stop_confirmed(now, e.host);
   if (!is_member(e.host)) return;
+  ranks_.host_gone(e.host);
   Happening happening;
   happening.weight = Weight::agent;
   happening.cause = "agent_lost";
@@ -124,6 +137,7 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
   send_all(std::move(frame));
   record("abort_ordered", {}, {}, reason);
   commits_.clear();
+  incidents_.begin_round();
   Aborting aborting;
   aborting.began = now;
   aborting.due = now + policy_.abort_deadline;
@@ -137,6 +151,16 @@ void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
   aborting->acknowledged.insert(host);
   if (gone) aborting->gone.insert(host);
   settle_abort(now);
+}
+
+/// A host that was left out because it could not be cleaned is clean after all.
+void Job::Impl::on_workers_gone(Instant, HostId host) {
+  unusable_.erase(host);
+  if (excluded_.erase(host) == 0) return;
+  out_.push_back(CleanedHost{host});
+  if (std::holds_alternative<Forming>(state_)) {
+    out_.push_back(Form{excluded_, "the workers on " + name(host) + " are gone after all"});
+  }
 }
 
 void Job::Impl::judge_cause_now() {
@@ -185,57 +209,42 @@ void Job::Impl::settle_abort(Instant now) {
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
   if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
-  if (auto refusal = judge_retry(now)) {
+  const auto inputs = count_failure(now);
+  if (const auto refusal = judge_retry(inputs)) {
     incidents_.verdict("stop", "the job stops: " + refusal->sentence);
-    record("verdict", incidents_.present().host, incidents_.present().rank,
-           "stop: " + refusal->sentence);
-    return become_over(now, refusal->code, JobState::failed,
-                       incidents_.cause().what + "; " + refusal->sentence);
+    const auto& incident = incidents_.present();
+    record("verdict", incident.host, incident.rank, "stop: " + refusal->sentence);
+    return become_over(now, refusal->code, JobState::failed, incident.sentence);
   }
-  become_forming(now, incidents_.cause().what);
+  if (!is_free(inputs.cause.cause)) (void)budget_.spend(now);
+  const auto pause = judge_pause(inputs.cause.cause, free_retries_);
+  if (pause > 0ns) return become_pausing(now + pause);
+  become_forming(now, inputs.cause.what);
 }
 
-std::optional<Job::Impl::Refusal> Job::Impl::judge_retry(Instant now) {
-  const auto& cause = incidents_.cause();
-  // What came from outside the job costs nothing and says nothing about the job.
-  const bool free = cause.cause == "host_lost" || cause.cause == "link_down" ||
-                    cause.cause == "port_conflict" || cause.cause == "storage" ||
-                    cause.cause == "preempted" || cause.cause == "operator";
-  if (free) return std::nullopt;
-  const int own = from_program(cause.code, cause.signal);
-  const std::string true_code = cause.signal == 0 && cause.code != own && cause.code != 0
-                                    ? " (its own exit code was " + std::to_string(cause.code) + ")"
-                                    : "";
-  if (budget_.restarts_max() == 0) {
-    return Refusal{own, "restarts.process is 0, it is not tried again" + true_code};
+RetryInputs Job::Impl::count_failure(Instant now) {
+  RetryInputs inputs;
+  inputs.trainer = policy_.trainer;
+  inputs.cause = incidents_.cause();
+  inputs.without_progress_max = policy_.no_progress_generations;
+  inputs.restarts_max = policy_.process_restarts_max;
+  inputs.restarts_left = budget_.left(now);
+  inputs.restarts_window = policy_.restarts_window;
+  const bool lived = began_at_ && now - *began_at_ >= kLivedEnough;
+  const bool progress = advanced_ || (!policy_.trainer && lived);
+  if (progress) without_progress_ = free_retries_ = 0;
+  if (is_free(inputs.cause.cause)) {
+    inputs.free_retries = ++free_retries_;
+    return inputs;
   }
-  ProgramEnd end{cause.code, cause.signal, cause.last_lines.empty() ? "" : cause.last_lines.back(),
-                 running_since_ ? cause.happened_at - *running_since_ : 0ns, ranks_.step()};
-  if (user_error_.judge(end)) {
-    return Refusal{own,
-                   "it ended the same way twice, at the same place and with the same last "
-                   "line: an error of the program, not worth another try" +
-                       true_code};
-  }
-  if (cause.cause == "bad_numbers" || cause.cause == "config_error") {
-    return Refusal{own, "trying again would give the same"};
-  }
-  without_progress_ = progressed_ ? 0 : without_progress_ + 1;
-  const bool lived = running_since_ && now - *running_since_ >= 10min;
-  if (without_progress_ >= policy_.no_progress_generations && (policy_.trainer || !lived)) {
-    const bool by_itself = cause.signal == 0 && cause.code != 0;
-    if (policy_.trainer || !by_itself) {
-      return Refusal{
-          to_int(ExitCode::given_up),
-          std::to_string(without_progress_) + " generations in a row made no progress: given up"};
-    }
-  }
-  if (!budget_.spend(now)) {
-    return Refusal{to_int(ExitCode::given_up),
-                   "the budget of " + std::to_string(budget_.restarts_max()) + " restarts within " +
-                       format_duration(policy_.restarts_window) + " is spent: given up"};
-  }
-  return std::nullopt;
+  if (!progress) ++without_progress_;
+  inputs.without_progress = without_progress_;
+  const auto& lines = inputs.cause.last_lines;
+  const auto lived_for = began_at_ ? inputs.cause.happened_at - *began_at_ : 0ns;
+  inputs.users_error =
+      user_error_.judge({inputs.cause.code, inputs.cause.signal, lines.empty() ? "" : lines.back(),
+                         lived_for, ranks_.step()});
+  return inputs;
 }
 
 }  // namespace dlaunch::supervisor::job

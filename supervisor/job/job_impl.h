@@ -16,6 +16,7 @@
 #include "supervisor/job/ranks.h"
 #include "supervisor/job/restart_budget.h"
 #include "supervisor/job/user_error.h"
+#include "supervisor/job/verdict.h"
 
 namespace dlaunch::supervisor::job {
 
@@ -31,6 +32,9 @@ class Job::Impl {
   struct Gathering {};  ///< the coordinator counts hosts, with its own deadline
   struct Inspecting {   ///< CheckpointsFound
     HostId host;
+    Instant due;
+  };
+  struct Pausing {  ///< storage gets time to come back
     Instant due;
   };
   struct MakingSure {  ///< programs of unreachable hosts may still run
@@ -51,8 +55,10 @@ class Job::Impl {
     std::set<HostId> connected, restored;
   };
   struct Running {
-    std::optional<Instant> stop_due;  ///< set once StopWorkers is sent
-    std::optional<Instant> end_due;   ///< all ranks are done; the last commit is awaited
+    std::optional<Instant> stop_due;    ///< set once StopWorkers is sent
+    Instant stop_due_max;               ///< while a checkpoint is being written
+    std::optional<Instant> commit_due;  ///< Committed
+    std::optional<Instant> end_due;     ///< all ranks are done; the last commit is awaited
     std::optional<Instant> checkpoint_due;
     Instant look_due;  ///< for hangs
   };
@@ -63,10 +69,11 @@ class Job::Impl {
     bool said_aborted = false;
   };
   struct Over {};
-  using State = std::variant<Gathering, Inspecting, MakingSure, Forming, Journaling, Preparing,
-                             Joining, Running, Aborting, Over>;
+  using State = std::variant<Gathering, Inspecting, Pausing, MakingSure, Forming, Journaling,
+                             Preparing, Joining, Running, Aborting, Over>;
 
   void become_inspecting(Instant now);
+  void become_pausing(Instant due);
   void become_forming(Instant now, std::string reason);
   void become_journaling(Instant now, const rendezvous::Formed& formed);
   void become_preparing(Instant now);
@@ -106,6 +113,15 @@ class Job::Impl {
   void on_committed(Instant now, HostId host, const protocol::Committed& committed);
   void on_abort_answer(Instant now, HostId host, bool gone);
 
+  void on_stop_confirmed(Instant now, HostId host);
+  void on_workers_gone(Instant now, HostId host);
+  void note_exit(const protocol::WorkerExited& exited, bool no_fault);
+
+  // ---- deadlines
+  void on_running_due(Instant now, Running& running);
+  void on_start_overdue(Instant now, const std::set<HostId>& answered, const std::string& what);
+  void retry_journal(Instant now);
+
   // ---- running
   void note_progress(Instant now);
   void look_for_hang(Instant now);
@@ -118,12 +134,7 @@ class Job::Impl {
   void settle_abort(Instant now);
   void judge_cause_now();
   void decide(Instant now);
-  /// The last word on a job that is not tried again; nullopt: try.
-  struct Refusal {
-    int code = 0;
-    std::string sentence;
-  };
-  [[nodiscard]] std::optional<Refusal> judge_retry(Instant now);
+  [[nodiscard]] RetryInputs count_failure(Instant now);
 
   // ---- saying
   void send(std::vector<HostId> hosts, protocol::ControllerFrame body);
@@ -136,6 +147,8 @@ class Job::Impl {
   [[nodiscard]] std::vector<HostId> members() const;
   [[nodiscard]] bool is_member(HostId host) const;
   [[nodiscard]] std::string name(HostId host) const;
+  /// starting, recovering or stopping: what status shows between two generations.
+  [[nodiscard]] JobState state_underway() const;
   [[nodiscard]] bool has_checkpoints() const {
     return policy_.trainer && !policy_.checkpoint_directory.empty();
   }
@@ -153,18 +166,25 @@ class Job::Impl {
   UserErrorRule user_error_;
   std::string data_;  ///< of the training data, as in a manifest
   std::optional<Step> restore_step_;
-  std::optional<Step> best_step_;         ///< highest ever completed by all ranks
-  std::optional<Step> generation_first_;  ///< best_step_ when the generation began
+  std::optional<Step> best_step_;  ///< highest ever completed by all ranks
   std::uint32_t without_progress_ = 0;
-  bool progressed_ = false;  ///< this generation made a new step
-  std::optional<Instant> running_since_;
+  std::uint32_t free_retries_ = 0;
+  bool advanced_ = false;                 ///< this generation completed a step
+  bool progressed_ = false;               ///< one that none had completed before
+  std::optional<Instant> running_since_;  ///< the newest Go
+  std::optional<Instant> began_at_;       ///< Go of this generation
   std::optional<StopAsked> stop_;
   std::string regroup_reason_;        ///< not empty: wanted at the next checkpoint
   std::set<HostId> unusable_;         ///< for the next generation only
+  std::set<HostId> excluded_;         ///< from the present one, until their workers are gone
   std::map<HostId, Instant> unsure_;  ///< programs there are surely gone by then
-  std::map<HostId, std::uint64_t> evidence_seen_;
+  std::map<HostId, std::uint64_t> evidence_seen_;      ///< highest number, of the present agent
   std::map<std::uint64_t, protocol::Commit> commits_;  ///< waiting for their journal entry
+  std::map<std::uint64_t, Journal> unwritten_;         ///< until Journaled
+  std::optional<Instant> journal_due_;                 ///< the next try, after a failure
+  std::string last_commit_error_;                      ///< of the newest checkpoint, if it failed
   std::uint64_t tickets_ = 0;
+  nanoseconds interval_{};  ///< between checkpoints, where it is computed
   Instant started_;
   std::vector<Command> out_;
 };

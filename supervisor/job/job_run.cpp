@@ -12,8 +12,9 @@ namespace {
 
 using nlohmann::json;
 
-constexpr nanoseconds kLookEvery = 250ms;  // a hang is named within its threshold + this
-constexpr nanoseconds kStopSlack = 10s;    // a running step's end and the write, beside the grace
+constexpr nanoseconds kLookEvery = 250ms;   // a hang is named within its threshold + this
+constexpr nanoseconds kStopSlack = 10s;     // a running step's end and the write, beside the grace
+constexpr std::size_t kUnwrittenMax = 100;  // a checkpoint each 30 s for 50 minutes
 constexpr nanoseconds kLastCommitLimit = 60s;  // one rename, on a network file system at its worst
 
 }  // namespace
@@ -23,13 +24,17 @@ void Job::Impl::become_running(Instant now) {
   running.look_due = now + kLookEvery;
   state_ = running;
   ranks_.go(now);
-  running_since_ = now;
+  running_since_ = began_at_ = now;
   protocol::ControllerFrame frame;
   frame.mutable_go();
   send_all(std::move(frame));
-  set_state(stop_ ? JobState::stopping : JobState::running, "");
+  set_state(stop_ ? JobState::stopping : JobState::running, stop_ ? stop_->reason : "");
   plan_checkpoint(now);
-  if (stop_) order_stop(now);
+  if (stop_) {
+    order_stop(now);
+  } else if (!regroup_reason_.empty()) {
+    on(now, CheckpointAsked{});
+  }
   if (!policy_.trainer && incidents_.is_open()) {
     // Without a source of steps the generation counts as recovered once its processes run.
     incidents_.close(now);
@@ -40,6 +45,7 @@ void Job::Impl::become_running(Instant now) {
 void Job::Impl::on(Instant now, const FromAgent& e) {
   const auto& frame = e.frame;
   if (frame.has_evidence()) return on_evidence(now, e.host, frame);
+  if (frame.has_workers_gone()) on_workers_gone(now, e.host);
   // The one fence: what is not about the present generation is over or not begun.
   if (frame.generation() != generation_.value || !is_member(e.host)) return;
   switch (frame.body_case()) {
@@ -55,6 +61,8 @@ void Job::Impl::on(Instant now, const FromAgent& e) {
       return on_abort_answer(now, e.host, false);
     case protocol::AgentFrame::kWorkersGone:
       return on_abort_answer(now, e.host, true);
+    case protocol::AgentFrame::kParked:
+      return record("parked", e.host, Rank{frame.parked().rank()});
     case protocol::AgentFrame::kWritten:
       return on_written(now, frame.written());
     case protocol::AgentFrame::kCommitted:
@@ -79,13 +87,18 @@ void Job::Impl::on_heartbeat(Instant now, HostId host, const protocol::Heartbeat
   note_progress(now);
 }
 
-/// The first new step closes the incident; `best_step_` never goes back.
+/// The first new step closes the incident; `best_step_` never goes back. What a generation did just
+/// before it broke counts, but closes nothing.
 void Job::Impl::note_progress(Instant now) {
+  const bool running = std::holds_alternative<Running>(state_);
+  if (!running && !std::holds_alternative<Aborting>(state_)) return;
   const auto step = ranks_.step();
-  if (!step || (best_step_ && *step <= *best_step_)) return;
+  if (!step || *step <= restore_step_.value_or(Step{})) return;
+  advanced_ = true;
+  if (*step <= best_step_.value_or(Step{})) return;
   best_step_ = step;
-  if (std::exchange(progressed_, true)) return;
-  without_progress_ = 0;
+  const bool first = !std::exchange(progressed_, true);
+  if (!first || !running) return;
   record("first_step", {}, {}, "", step);
   if (incidents_.is_open()) {
     incidents_.close(now);
@@ -95,8 +108,12 @@ void Job::Impl::note_progress(Instant now) {
 
 void Job::Impl::look_for_hang(Instant now) {
   auto& running = std::get<Running>(state_);
+  const HangLimits limits{policy_.hang_floor, policy_.checkpoint_limit, policy_.start_limit};
   running.look_due = now + kLookEvery;
-  if (auto hang = judge_hang(ranks_, {policy_.hang_floor, policy_.checkpoint_limit}, now)) {
+  if (const auto due = hang_deadline(ranks_, limits)) {
+    running.look_due = std::max(running.look_due, *due);
+  }
+  if (auto hang = judge_hang(ranks_, limits, now)) {
     hang->what = name(*hang->host) + ": " + hang->what;
     happened(now, std::move(*hang));
   }
@@ -110,8 +127,9 @@ void Job::Impl::plan_checkpoint(Instant now) {
   if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
     running->checkpoint_due = now + time->interval;
   } else if (std::holds_alternative<EveryAuto>(policy_.every)) {
-    running->checkpoint_due = now + judge_interval({checkpoints_.save_cost(), plan_.world_size,
-                                                    now - started_, incidents_.count()});
+    interval_ = judge_interval(
+        {checkpoints_.save_cost(), plan_.world_size, now - started_, incidents_.count()});
+    running->checkpoint_due = now + interval_;
   }
 }
 
@@ -125,6 +143,11 @@ void Job::Impl::on(Instant, const CheckpointAsked&) {
 void Job::Impl::on_written(Instant, const protocol::Written& written) {
   auto commit = checkpoints_.written(written);
   if (!commit) return;
+  if (unwritten_.size() >= kUnwrittenMax) {
+    checkpoints_.failed(Step{commit->step()});
+    return record("storage_trouble", {}, {}, "run.db cannot be written, so no checkpoint can be",
+                  Step{commit->step()});
+  }
   json files = json::array();
   for (const auto& file : commit->files()) {
     files.push_back({{"name", file.name()}, {"bytes", file.bytes()}, {"hash", file.hash()}});
@@ -137,15 +160,15 @@ void Job::Impl::on_written(Instant, const protocol::Written& written) {
 
 void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed& committed) {
   const Step step{committed.step()};
+  auto* running = std::get_if<Running>(&state_);
+  if (running != nullptr) running->commit_due.reset();
   if (!committed.error().empty()) {
     checkpoints_.failed(step);
+    last_commit_error_ = committed.error();
     record("storage_trouble", host, {}, committed.error(), step);
-    if (ranks_.all_finished()) {
-      become_over(now, to_int(ExitCode::storage), JobState::failed,
-                  "the last checkpoint could not be committed: " + committed.error());
-    }
-    return;
+    return end_when_done(now);
   }
+  last_commit_error_.clear();
   checkpoints_.committed(step);
   budget_.give_back();
   record("checkpoint_committed", host, {}, "", step);
@@ -161,18 +184,21 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
 // ---- stopping and ending
 
 void Job::Impl::on(Instant now, const StopAsked& e) {
-  stop_ = e;
+  const bool again = stop_.has_value();
+  if (!again || e.now) stop_ = e;
   if (e.now) {
     return become_over(now, to_int(ExitCode::stopped_now), JobState::stopped,
                        "stopped at once: " + e.reason);
   }
+  if (again) return;
   (void)journal("stopping", json{{"reason", e.reason}}.dump());
   if (const auto* forming = std::get_if<Forming>(&state_);
       forming != nullptr && forming->give_up_at) {
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
                        "stopped while it waited for hosts: " + e.reason);
   }
-  if (std::holds_alternative<MakingSure>(state_) ||
+  if (std::holds_alternative<Gathering>(state_) || std::holds_alternative<MakingSure>(state_) ||
+      std::holds_alternative<Pausing>(state_) ||
       (!policy_.trainer && !std::holds_alternative<Running>(state_))) {
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
   }
@@ -185,6 +211,7 @@ void Job::Impl::order_stop(Instant now) {
   if (running.stop_due) return;
   const auto step = nanoseconds(static_cast<std::int64_t>(3e9 * ranks_.step_seconds()));
   running.stop_due = now + policy_.stop_grace + step + kStopSlack;
+  running.stop_due_max = now + (stop_->preempted ? 0ns : policy_.checkpoint_limit);
   protocol::ControllerFrame frame;
   auto& order = *frame.mutable_stop_workers();
   order.set_checkpoint(has_checkpoints());
@@ -195,10 +222,16 @@ void Job::Impl::order_stop(Instant now) {
 void Job::Impl::end_when_done(Instant now) {
   auto* running = std::get_if<Running>(&state_);
   if (running == nullptr || !ranks_.all_finished()) return;
-  const auto step = ranks_.step();
-  const bool saved =
-      !has_checkpoints() || (checkpoints_.newest() && (!step || *checkpoints_.newest() >= *step));
+  auto step = ranks_.step();
+  // Without a stop they have done all steps, whatever the last heartbeat said.
+  if (policy_.trainer && !stop_) step = std::max(step.value_or(Step{}), Step{policy_.steps});
+  const bool saved = !has_checkpoints() || !step || *step == Step{0} ||
+                     (checkpoints_.newest() && *checkpoints_.newest() >= *step);
   if (!saved) {
+    if (!last_commit_error_.empty()) {
+      return become_over(now, to_int(ExitCode::storage), JobState::failed,
+                         "the last checkpoint could not be committed: " + last_commit_error_);
+    }
     if (!running->end_due) running->end_due = now + kLastCommitLimit;
     return;
   }
@@ -215,13 +248,21 @@ void Job::Impl::end_when_done(Instant now) {
 }
 
 void Job::Impl::on(Instant now, const RegroupAsked& e) {
-  if (!std::holds_alternative<Running>(state_) || stop_) return;
+  if (stop_) return;
+  const bool running = std::holds_alternative<Running>(state_);
+  const bool formed = running || std::holds_alternative<Journaling>(state_) ||
+                      std::holds_alternative<Inspecting>(state_) ||
+                      std::holds_alternative<Preparing>(state_) ||
+                      std::holds_alternative<Joining>(state_);
+  if (!formed) return;  // the generation to come takes care of it
+  if (running && !has_checkpoints()) return become_aborting(now, e.reason);
   regroup_reason_ = e.reason;
-  on(now, CheckpointAsked{});
+  if (running) on(now, CheckpointAsked{});
 }
 
 void Job::Impl::become_over(Instant now, int code, JobState state, std::string sentence) {
   if (incidents_.is_open()) {
+    if (incidents_.present().verdict.empty()) incidents_.verdict("stop", sentence);
     incidents_.close(now);
     incident_changed();
   }
@@ -236,42 +277,68 @@ void Job::Impl::become_over(Instant now, int code, JobState state, std::string s
 void Job::Impl::on(Instant now, const DeadlineDue&) {
   const auto due = next_deadline();
   if (!due || now < *due) return;
+  if (journal_due_ && now >= *journal_due_) return retry_journal(now);
   if (std::holds_alternative<Inspecting>(state_)) {
     return become_over(now, to_int(ExitCode::storage), JobState::failed,
                        "the checkpoint directory " + policy_.checkpoint_directory +
-                           " did not answer within " + format_duration(now - started_) +
-                           "; is its file system mounted and alive on the hosts?");
+                           " could not be looked at in time; is its file system mounted and alive "
+                           "on " +
+                           name(plan_.members.front().host) + "?");
   }
+  if (std::holds_alternative<Pausing>(state_)) return become_forming(now, "the pause is over");
   if (std::holds_alternative<MakingSure>(state_)) {
-    unsure_.clear();
     return become_forming(now, "the lease of the lost hosts is over");
   }
   if (std::holds_alternative<Forming>(state_)) {
     return become_over(now, to_int(ExitCode::hosts_missing), JobState::failed,
                        "gave up waiting for hosts: " + reason_);
   }
-  if (auto* running = std::get_if<Running>(&state_)) {
-    if (running->stop_due && now >= *running->stop_due) {
-      const auto disk = checkpoints_.newest();
-      return become_over(now,
-                         to_int(policy_.trainer && !disk ? ExitCode::storage : ExitCode::stopped),
-                         JobState::stopped,
-                         "the workers did not stop in time and were ended; " +
-                             (disk ? "the newest checkpoint is step " + std::to_string(disk->value)
-                                   : std::string("there is no checkpoint")));
-    }
-    if (running->end_due && now >= *running->end_due) {
-      return become_over(now, to_int(ExitCode::storage), JobState::failed,
-                         "all ranks are done, but the last checkpoint was not committed in time");
-    }
-    if (running->checkpoint_due && now >= *running->checkpoint_due) {
-      plan_checkpoint(now);
-      on(now, CheckpointAsked{});
-    }
-    if (now >= running->look_due) look_for_hang(now);
-    return;
+  if (const auto* preparing = std::get_if<Preparing>(&state_)) {
+    std::set<HostId> answered;
+    for (const auto& [host, answer] : preparing->prepared) answered.insert(host);
+    return on_start_overdue(now, answered, "were not ready");
   }
+  if (const auto* joining = std::get_if<Joining>(&state_)) {
+    return on_start_overdue(now, std::set<HostId>(joining->restored),
+                            "had not connected and restored");
+  }
+  if (auto* running = std::get_if<Running>(&state_)) return on_running_due(now, *running);
   settle_abort(now);
+}
+
+void Job::Impl::on_running_due(Instant now, Running& running) {
+  const auto due = [now](std::optional<Instant> deadline) { return deadline && now >= *deadline; };
+  if (due(running.stop_due)) {
+    // A checkpoint that is being written is what the stop waits for.
+    const bool saving = ranks_.is_saving() || checkpoints_.is_committing();
+    if (saving && now < running.stop_due_max) {
+      running.stop_due = std::min(running.stop_due_max, now + kStopSlack);
+      return;
+    }
+    const auto disk = checkpoints_.newest();
+    const bool lost = policy_.trainer && !disk;
+    return become_over(now, to_int(lost ? ExitCode::storage : ExitCode::stopped),
+                       lost ? JobState::failed : JobState::stopped,
+                       "the workers did not stop in time and were ended; " +
+                           (disk ? "the newest checkpoint is step " + std::to_string(disk->value)
+                                 : std::string("there is no checkpoint")));
+  }
+  if (due(running.end_due)) {
+    return become_over(now, to_int(ExitCode::storage), JobState::failed,
+                       "all ranks are done, but the last checkpoint was not committed in time");
+  }
+  if (due(running.commit_due)) {
+    running.commit_due.reset();
+    last_commit_error_ = "its host did not answer in time";
+    checkpoints_.give_up();
+    record("storage_trouble", plan_.members.front().host, {}, last_commit_error_);
+    return end_when_done(now);
+  }
+  if (due(running.checkpoint_due)) {
+    plan_checkpoint(now);
+    on(now, CheckpointAsked{});
+  }
+  if (now >= running.look_due) look_for_hang(now);
 }
 
 }  // namespace dlaunch::supervisor::job

@@ -51,7 +51,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
   if (stop_)
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
                        "stopped while it waited for hosts: " + stop_->reason);
-  forming->give_up_at = now + policy_.wait_for_host;
+  if (!forming->give_up_at) forming->give_up_at = now + policy_.wait_for_host;
   if (incidents_.is_open()) {
     incidents_.verdict("wait", "waiting for a host");
     incident_changed();
@@ -62,64 +62,69 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostReturned& e) {
-  unsure_.erase(e.host);
   record("host_back", e.host, {}, e.joins ? "it joins at the next step boundary" : "it is a spare");
-  if (auto* sure = std::get_if<MakingSure>(&state_); sure != nullptr && unsure_.empty()) {
-    return become_forming(now, reason_);
+  on_stop_confirmed(now, e.host);
+  // A program would have to be restarted for it, so there the host waits for the next restart.
+  if (e.joins && has_checkpoints()) on(now, RegroupAsked{name(e.host) + " joins"});
+}
+
+void Job::Impl::on_stop_confirmed(Instant now, HostId host) {
+  unsure_.erase(host);
+  if (unsure_.empty() && std::holds_alternative<MakingSure>(state_)) {
+    become_forming(now, "the program has surely ended on " + name(host));
   }
-  if (!e.joins || !has_checkpoints() || !std::holds_alternative<Running>(state_)) return;
-  on(now, RegroupAsked{name(e.host) + " joins"});
 }
 
 // ---- forming
 
+void Job::Impl::become_pausing(Instant due) {
+  state_ = Pausing{due};
+  set_state(state_underway(), reason_ + "; waiting before the next try");
+}
+
 void Job::Impl::become_forming(Instant now, std::string reason) {
   std::erase_if(unsure_, [&](const auto& entry) { return entry.second <= now; });
   if (!policy_.trainer && !unsure_.empty()) {
-    Instant due = now;
+    Instant due = unsure_.begin()->second;
     std::string hosts;
     for (const auto& [host, until] : unsure_) {
-      due = std::max(due, until);
+      due = std::min(due, until);
       hosts += (hosts.empty() ? "" : ", ") + name(host);
     }
-    set_state(JobState::waiting,
-              "the program may still run on " + hosts +
-                  ", which cannot be reached; it is started again once its lease "
-                  "there is over");
+    set_state(JobState::waiting, "the program may still run on " + hosts +
+                                     ", which cannot be reached; it is started again once its "
+                                     "lease there is over");
     state_ = MakingSure{due};
     return;
   }
   state_ = Forming{};
-  out_.push_back(Form{std::exchange(unusable_, {}), std::move(reason)});
+  regroup_reason_.clear();  // whoever wanted to be let in or out is dealt with now
+  excluded_ = std::exchange(unusable_, {});
+  out_.push_back(Form{excluded_, std::move(reason)});
 }
 
 void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed) {
   const auto before = plan_;
   plan_ = formed.plan;
   generation_ = plan_.generation;
+  std::string underway = "generation " + std::to_string(generation_.value) + " on " +
+                         std::to_string(plan_.members.size()) +
+                         (plan_.members.size() == 1 ? " host" : " hosts");
   if (incidents_.is_open()) {
-    const bool fewer = plan_.members.size() < before.members.size();
-    std::string what;
-    std::string verdict = "restart_workers";
-    for (const auto& [lost, replacement] : plan_.replaced) {
-      verdict = "replace_host";
-      what += (what.empty() ? "" : ", ") + name(replacement) + " takes the ranks of " + name(lost);
-    }
-    if (verdict != "replace_host" && fewer) verdict = "shrink";
-    if (verdict == "shrink") {
-      what = "going on with " + std::to_string(plan_.members.size()) + " hosts instead of " +
-             std::to_string(before.members.size());
-    }
-    if (verdict == "restart_workers") what = "the workers are restarted on the same hosts";
+    const auto found = judge_regrouping(before, plan_, [this](HostId id) { return name(id); });
     incidents_.replaced(now);
-    incidents_.verdict(verdict, what);
+    incidents_.verdict(found.verdict, found.what);
     incident_changed();
-    record("verdict", incidents_.present().host, incidents_.present().rank, verdict + ": " + what);
+    const auto& incident = incidents_.present();
+    record("verdict", incident.host, incident.rank, found.verdict + ": " + found.what);
+    underway = incident.sentence;
   }
+  set_state(state_underway(), std::move(underway));
   ranks_.begin_generation(plan_, now);
   checkpoints_.begin_generation(plan_.world_size);
-  progressed_ = false;
-  generation_first_ = best_step_;
+  advanced_ = progressed_ = false;
+  began_at_.reset();
+  last_commit_error_.clear();
   json members = json::array();
   for (const auto& member : plan_.members) {
     members.push_back({{"host", name(member.host)},
@@ -131,27 +136,6 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
                                                  {"best_step", best_step_.value_or(Step{}).value}}
                                                 .dump());
   state_ = Journaling{ticket};
-}
-
-void Job::Impl::on(Instant now, const Journaled& e) {
-  const auto* journaling = std::get_if<Journaling>(&state_);
-  if (journaling != nullptr && journaling->ticket == e.ticket) {
-    record("generation_formed", {}, {},
-           std::to_string(plan_.members.size()) + " hosts, world size " +
-               std::to_string(plan_.world_size));
-    if (has_checkpoints()) return become_inspecting(now);
-    return become_preparing(now);
-  }
-  const auto commit = commits_.find(e.ticket);
-  if (commit == commits_.end()) return;
-  protocol::ControllerFrame frame;
-  *frame.mutable_commit() = commit->second;
-  commits_.erase(commit);
-  send({plan_.members.front().host}, std::move(frame));
-}
-
-void Job::Impl::on(Instant, const JournalFailed& e) {
-  set_state(shown_, "decisions wait until run.db can be written: " + e.sentence);
 }
 
 // ---- checkpoints of before
@@ -207,7 +191,6 @@ void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFo
   restore_step_ = checkpoints_.newest();
   if (!best_step_ || (restore_step_ && *best_step_ < *restore_step_)) {
     best_step_ = restore_step_;
-    generation_first_ = best_step_;
   }
   become_preparing(now);
 }
@@ -250,6 +233,24 @@ void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
   send_all(std::move(frame));
 }
 
+/// The hosts that have not answered in time are the reason, whatever holds them up.
+void Job::Impl::on_start_overdue(Instant now, const std::set<HostId>& answered,
+                                 const std::string& what) {
+  Happening happening;
+  happening.weight = Weight::exception;
+  happening.cause = "worker_hung";
+  happening.happened_at = now - policy_.start_limit;
+  std::string missing;
+  for (const auto host : members()) {
+    if (answered.contains(host)) continue;
+    if (!happening.host) happening.host = host;
+    missing += (missing.empty() ? "" : ", ") + name(host);
+  }
+  happening.what = "the workers on " + missing + " " + what + " within " +
+                   format_duration(policy_.start_limit) + ", the start_limit";
+  happened(now, std::move(happening));
+}
+
 void Job::Impl::on_connected(Instant now, HostId host) {
   auto* joining = std::get_if<Joining>(&state_);
   if (joining == nullptr || !joining->connected.insert(host).second) return;
@@ -265,7 +266,9 @@ void Job::Impl::on_restored(Instant now, HostId host, const protocol::Restored& 
   const auto step = Step{restored.step()};
   record("restored", {}, {}, "", step);
   const auto best = best_step_.value_or(Step{}).value;
-  incidents_.restored(now, best > step.value ? best - step.value : 0);
+  restore_step_ = step;
+  // Where a program goes on is known to itself alone.
+  incidents_.restored(now, policy_.trainer && best > step.value ? best - step.value : 0);
   if (incidents_.is_open()) incident_changed();
   become_running(now);
 }

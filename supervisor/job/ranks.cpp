@@ -32,24 +32,53 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
     const auto ago = nanoseconds(static_cast<std::int64_t>(status.since_progress_seconds() * 1e9));
     known.changed_at = std::max(known.changed_at.value_or(now), now - ago);
   }
+  const bool knew = old.has_step();
+  const auto before = old.step();
   if (stepped) {
-    if (!old.has_step()) {
-      --without_step_;
-    } else if (--at_step_[old.step()] == 0) {
-      at_step_.erase(old.step());
-    }
-    ++at_step_[status.step()];
+    const bool ran = old.state() == protocol::WORKER_RUNNING;
+    has_stepped_ = has_stepped_ || (ran && status.state() == protocol::WORKER_RUNNING);
+    completed(known, status.step());
     if (status.rank() == 0 && status.step_seconds() > 0) {
       step_seconds_.push_back(status.step_seconds());
       if (step_seconds_.size() > kStepTimesKept) step_seconds_.pop_front();
     }
   }
   known.status = status;
+  if (!stepped && knew) known.status.set_step(before);  // steps never go back
 }
 
-void Ranks::finished(Rank rank) {
+void Ranks::completed(RankStatus& known, std::uint64_t step) {
+  if (!known.status.has_step()) {
+    --without_step_;
+  } else if (--at_step_[known.status.step()] == 0) {
+    at_step_.erase(known.status.step());
+  }
+  ++at_step_[step];
+  known.status.set_step(step);
+}
+
+void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
   const auto found = ranks_.find(rank);
-  if (found != ranks_.end()) found->second.finished = true;
+  if (found == ranks_.end()) return;
+  auto& known = found->second;
+  const bool newer = step && (!known.status.has_step() || step->value > known.status.step());
+  if (newer) completed(known, step->value);
+  known.finished = known.finished || properly;
+  known.status.set_state(protocol::WORKER_EXITED);
+}
+
+void Ranks::host_gone(HostId host) {
+  for (auto& [rank, known] : ranks_) {
+    if (known.host != host) continue;
+    known.status.set_state(protocol::WORKER_ABSENT);
+    known.status.set_pid(0);
+  }
+}
+
+bool Ranks::is_saving() const {
+  return std::any_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+    return !entry.second.finished && entry.second.status.phase() == "checkpoint";
+  });
 }
 
 void Ranks::go(Instant now) {

@@ -29,7 +29,10 @@ class Ranks {
   void begin_generation(const rendezvous::Plan& plan, Instant now);
   /// Statuses of ranks that are not this host's are ignored.
   void heard(HostId host, const protocol::WorkerStatus& status, Instant now);
-  void finished(Rank rank);
+  /// Its process ended after `step` steps; `properly`: nothing more is wanted of it.
+  void ended(Rank rank, std::optional<Step> step, bool properly);
+  /// Whatever ran there is not there any more, as far as can be seen.
+  void host_gone(HostId host);
   /// All ranks run since now: the time before does not count for hangs.
   void go(Instant now);
   void clear() { ranks_.clear(); }
@@ -44,12 +47,20 @@ class Ranks {
   [[nodiscard]] double step_seconds() const;
   [[nodiscard]] double tokens_per_second() const;
 
+  /// A step has been completed while running, in this or an earlier generation.
+  [[nodiscard]] bool has_stepped() const { return has_stepped_; }
+  /// Some rank is writing a checkpoint.
+  [[nodiscard]] bool is_saving() const;
+
  private:
+  void completed(RankStatus& known, std::uint64_t step);
+
   static constexpr std::size_t kStepTimesKept = 15;
   std::map<Rank, RankStatus> ranks_;
   std::map<std::uint64_t, std::uint32_t>
       at_step_;  ///< how many ranks have completed just this step
   std::uint32_t without_step_ = 0;
+  bool has_stepped_ = false;
   std::deque<double> step_seconds_;
 };
 
