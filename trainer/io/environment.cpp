@@ -1,0 +1,55 @@
+// Reads the variables, all problems at once.
+#include "trainer/io/environment.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+namespace dlaunch::trainer {
+
+namespace {
+
+class Reader {
+ public:
+  std::string text(const char* name) {
+    const char* value = std::getenv(name);
+    if (value == nullptr || *value == '\0') complain(name, "is not set");
+    return value == nullptr ? "" : value;
+  }
+  template <class T>
+  T whole(const char* name) {
+    const auto value = text(name);
+    T number{};
+    const auto end = value.data() + value.size();
+    const auto read = std::from_chars(value.data(), end, number);
+    if (!value.empty() && (read.ec != std::errc{} || read.ptr != end)) {
+      complain(name, "is no whole number: " + value);
+    }
+    return number;
+  }
+  [[nodiscard]] const std::string& problems() const { return problems_; }
+
+ private:
+  void complain(const char* name, const std::string& trouble) {
+    problems_ += (problems_.empty() ? "" : "; ") + std::string(name) + " " + trouble;
+  }
+  std::string problems_;
+};
+
+}  // namespace
+
+Result<Environment> read_environment() {
+  Reader reader;
+  Environment environment;
+  environment.socket = reader.text("DLAUNCH_SOCKET");
+  environment.job = reader.text("DLAUNCH_JOB");
+  environment.generation = Generation{reader.whole<std::uint64_t>("DLAUNCH_GENERATION")};
+  environment.data_address = reader.text("DLAUNCH_DATA_ADDRESS");
+  environment.rank = Rank{reader.whole<std::uint32_t>("RANK")};
+  environment.local_rank = reader.whole<std::uint32_t>("LOCAL_RANK");
+  environment.world_size = reader.whole<std::uint32_t>("WORLD_SIZE");
+  if (reader.problems().empty()) return environment;
+  return failure(std::error_code{}, reader.problems());
+}
+
+}  // namespace dlaunch::trainer

@@ -1,0 +1,25 @@
+// What the agent tells a worker by its environment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "base/ids.h"
+#include "base/result.h"
+
+namespace dlaunch::trainer {
+
+struct Environment {
+  std::string socket;        ///< DLAUNCH_SOCKET
+  std::string job;           ///< DLAUNCH_JOB
+  Generation generation;     ///< DLAUNCH_GENERATION
+  std::string data_address;  ///< DLAUNCH_DATA_ADDRESS: where to listen
+  Rank rank;                 ///< RANK
+  std::uint32_t local_rank = 0;
+  std::uint32_t world_size = 1;
+};
+
+/// The error names every variable that is missing or no number.
+[[nodiscard]] Result<Environment> read_environment();
+
+}  // namespace dlaunch::trainer

@@ -1,0 +1,88 @@
+// The training loop: from the restored state to the last step, a stop, an abort or a failure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "protocol/worker_message.h"
+#include "trainer/comm/communicator.h"
+#include "trainer/comm/io/abort_flag.h"
+#include "trainer/data/order.h"
+#include "trainer/flat_array.h"
+#include "trainer/mailbox.h"
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/settings.h"
+
+namespace dlaunch::trainer {
+
+/// All that a checkpoint holds; everything else is a function of it and the settings.
+struct TrainingState {
+  explicit TrainingState(std::size_t count)
+      : values(count), moments(count), second_moments(count) {}
+
+  std::uint64_t step = 0;                     ///< optimizer steps taken
+  FlatArray values, moments, second_moments;  ///< as the layout says
+};
+
+/// Who is told about progress; called on the training thread and must not block.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  virtual void entered(std::string_view phase) = 0;
+  /// A step is complete. `waiting`: seconds of it in which other ranks were waited for.
+  virtual void completed(std::uint64_t step, double loss, double seconds, double waiting) = 0;
+};
+
+/// Who writes checkpoints.
+class Saver {
+ public:
+  virtual ~Saver() = default;
+  /// Copies the state and returns; waits only while an earlier save is still being written.
+  [[nodiscard]] virtual Result<void> start(const TrainingState& state) = 0;
+  /// Everything that was started is on disk and reported, or why it is not.
+  [[nodiscard]] virtual Result<void> finish() = 0;
+  /// A save in the background has failed; success while nothing is known against it.
+  [[nodiscard]] virtual Result<void> trouble() const = 0;
+  /// The newest step that has a checkpoint, be it restored from or started here.
+  [[nodiscard]] virtual std::optional<std::uint64_t> newest() const = 0;
+};
+
+/// The loop's hands; all outlive it.
+struct Training {
+  const TrainerSettings& settings;
+  const ParameterLayout& layout;
+  const DataOrder& order;
+  std::span<const std::byte> text;
+  TrainingState& state;
+  Model& model;
+  comm::Communicator& communicator;
+  const comm::AbortFlag& abort;
+  Mailbox& mailbox;
+  Saver& saver;
+  Observer& observer;
+};
+
+struct Finished {
+  std::uint64_t step = 0;
+};
+/// Why it ended early: a failure of communication (abort and lost peers among them), or of this
+/// rank itself.
+struct Failed {
+  protocol::worker::FailingCategory category{};
+  std::string reason;
+};
+using Outcome = std::variant<Finished, comm::CommFailure, Failed>;
+
+/// Every rank calls it with the same settings and the same state. On return this rank is in no
+/// collective, and the state is that of a whole step: `state.step` of them.
+[[nodiscard]] Outcome train(Training& training);
+
+}  // namespace dlaunch::trainer

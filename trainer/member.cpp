@@ -1,0 +1,143 @@
+// From an assignment to the first step.
+#include "trainer/member.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "trainer/checkpoint/content_hash.h"
+#include "trainer/checkpoint/io/loader.h"
+#include "trainer/comm/lanes.h"
+
+namespace dlaunch::trainer {
+
+using protocol::worker::FailingCategory;
+
+namespace {
+
+tl::unexpected<Member::Trouble> trouble(FailingCategory category, std::string reason) {
+  return tl::unexpected<Member::Trouble>(Failed{category, std::move(reason)});
+}
+
+}  // namespace
+
+tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(const Assigned& assigned) {
+  const auto& assign = assigned.assign;
+  const auto settings = parse_settings(assign.trainer);
+  if (!settings) return trouble(FailingCategory::config_error, settings.error().text());
+  if (assign.world_size == 0 || assign.world_size > comm::kWorldSizeMax ||
+      assign.rank.value >= assign.world_size) {
+    return trouble(FailingCategory::config_error, "the assignment names rank " +
+                                                      std::to_string(assign.rank.value) + " of " +
+                                                      std::to_string(assign.world_size));
+  }
+  if (!comm::logical_batches_fit(settings->logical_batches, assign.world_size)) {
+    return trouble(FailingCategory::config_error,
+                   "[trainer] logical_batches is " + std::to_string(settings->logical_batches) +
+                       ", and " + std::to_string(assign.world_size) + " ranks need at least " +
+                       std::to_string(comm::lanes_for(assign.world_size)));
+  }
+  auto text = TextFile::open(settings->text, std::uint64_t{settings->model.context} + 1);
+  if (!text) return trouble(FailingCategory::user_error, text.error().text());
+  set_threads(settings->threads);
+  return std::unique_ptr<Member>(new Member(assigned, *settings, std::move(*text)));
+}
+
+Member::Member(const Assigned& assigned, TrainerSettings settings, TextFile text)
+    : assigned_(assigned),
+      settings_(std::move(settings)),
+      text_(std::move(text)),
+      layout_(layout_of(settings_.model)),
+      order_(settings_.seed, text_.bytes().size(), settings_.model.context,
+             settings_.logical_batches, settings_.micro_batch),
+      state_(layout_.count),
+      model_(settings_.model, layout_, state_.values.values()) {}
+
+tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener,
+                                                    std::shared_ptr<comm::AbortFlag> abort) {
+  const auto& assign = assigned_.assign;
+  auto token = comm::token_from_hex(assign.token);
+  if (!token) return trouble(FailingCategory::config_error, "the assignment's token is no token");
+  comm::MeshSettings mesh;
+  mesh.rank = assign.rank;
+  mesh.world_size = assign.world_size;
+  for (const auto& endpoint : assign.endpoints) {
+    mesh.endpoints.push_back({endpoint.rank, endpoint.address, endpoint.port});
+  }
+  mesh.token = std::move(*token);
+  mesh.generation = assigned_.generation;
+  mesh.group = assign.group;
+  mesh.connect_limit = kConnectLimit;
+  abort_ = std::move(abort);
+  auto connected = comm::connect_mesh(listener, mesh, abort_);
+  if (!connected) return tl::unexpected<Trouble>(connected.error());
+  communicator_ = std::move(*connected);
+  return {};
+}
+
+tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written written) {
+  const auto& assign = assigned_.assign;
+  const bool writes_manifest = assign.rank.value == 0;
+  checkpoint::ManifestData data{text_.bytes().size(), {}};
+  if (writes_manifest) data.hash = checkpoint::content_hash(text_.bytes());
+  if (!assign.restore) {
+    fill_first_values(layout_, settings_.seed, state_.values.values());
+  } else {
+    const auto loaded =
+        checkpoint::load_checkpoint(assign.restore->directory, destinations_in(layout_, state_));
+    if (!loaded) return trouble(FailingCategory::storage, loaded.error().text());
+    if (loaded->manifest.step != assign.restore->step) {
+      return trouble(FailingCategory::storage, assign.restore->directory + " holds step " +
+                                                   std::to_string(loaded->manifest.step.value) +
+                                                   ", not " +
+                                                   std::to_string(assign.restore->step.value));
+    }
+    if (writes_manifest && loaded->manifest.data != data) {
+      return trouble(FailingCategory::config_error, settings_.text + " is not the text that " +
+                                                        assign.restore->directory +
+                                                        " was trained on");
+    }
+    state_.step = assign.restore->step.value;
+  }
+  checkpoint::SaveRequest request;
+  request.directory = assign.checkpoint_directory;
+  request.generation = assigned_.generation;
+  request.rank = assign.rank;
+  request.world_size = assign.world_size;
+  request.config = nlohmann::json::parse(assign.trainer, nullptr, /*allow_exceptions=*/false);
+  request.data = std::move(data);
+  std::optional<std::uint64_t> restored;
+  if (assign.restore) restored = state_.step;
+  saver_ =
+      std::make_unique<CheckpointSaver>(layout_, std::move(request), restored, std::move(written));
+  return {};
+}
+
+Outcome Member::train(Mailbox& mailbox, Observer& observer) {
+  Training training{settings_,      layout_, order_,  text_.bytes(), state_,  model_,
+                    *communicator_, *abort_, mailbox, *saver_,       observer};
+  return trainer::train(training);
+}
+
+Outcome Member::stop(bool with_checkpoint) {
+  Result<void> saved;
+  if (with_checkpoint && saver_->newest() != state_.step) saved = saver_->start(state_);
+  if (saved) saved = saver_->finish();
+  if (!saved) return Failed{FailingCategory::storage, saved.error().text()};
+  return Finished{state_.step};
+}
+
+std::string Member::sentence() const {
+  const auto& assign = assigned_.assign;
+  const auto mine =
+      comm::micro_batches_of_rank(settings_.logical_batches, assign.world_size, assign.rank);
+  std::size_t parameters = 0;
+  for (const auto& parameter : layout_.parameters) parameters += parameter.count;
+  return "rank " + std::to_string(assign.rank.value) + " of " + std::to_string(assign.world_size) +
+         ": micro-batches " + std::to_string(mine.first) + " to " +
+         std::to_string(mine.first + mine.count - 1) + " of " +
+         std::to_string(settings_.logical_batches) + ", " + std::to_string(parameters) +
+         " parameters, " + numeric_library();
+}
+
+}  // namespace dlaunch::trainer

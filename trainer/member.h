@@ -1,0 +1,61 @@
+// One worker's part in one generation: prepare, connect, restore, and be ready to train.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+
+#include "trainer/checkpoint_saver.h"
+#include "trainer/comm/io/mesh.h"
+#include "trainer/data/io/text_file.h"
+#include "trainer/loop.h"
+#include "trainer/model/gpt.h"
+
+namespace dlaunch::trainer {
+
+/// For the whole mesh to stand; the supervisor's start limit is shorter or does not matter then.
+constexpr milliseconds kConnectLimit = 5min;
+
+/// Held by the worker from assignment to abort; leaves the mesh when destroyed.
+class Member {
+ public:
+  using Trouble = std::variant<comm::CommFailure, Failed>;
+
+  /// Reads settings and data, which costs nothing to get wrong; touches no network.
+  [[nodiscard]] static tl::expected<std::unique_ptr<Member>, Trouble> prepare(
+      const Assigned& assigned);
+
+  [[nodiscard]] tl::expected<void, Trouble> connect(comm::MeshListener& listener,
+                                                    std::shared_ptr<comm::AbortFlag> abort);
+  /// Loads the step of the assignment, or makes the first values.
+  [[nodiscard]] tl::expected<void, Trouble> restore(CheckpointSaver::Written written);
+  [[nodiscard]] Outcome train(Mailbox& mailbox, Observer& observer);
+  /// Instead of training, when a stop has come before the go: writes the checkpoint that the
+  /// state does not have yet.
+  [[nodiscard]] Outcome stop(bool with_checkpoint);
+
+  [[nodiscard]] std::uint64_t step() const { return state_.step; }
+  [[nodiscard]] const TrainerSettings& settings() const { return settings_; }
+  [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
+  /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, torch 2.11.0, AVX2"
+  [[nodiscard]] std::string sentence() const;
+
+ private:
+  Member(const Assigned& assigned, TrainerSettings settings, TextFile text);
+
+  const Assigned assigned_;
+  const TrainerSettings settings_;
+  const TextFile text_;
+  const ParameterLayout layout_;
+  const DataOrder order_;
+  TrainingState state_;
+  Gpt model_;
+  std::shared_ptr<comm::AbortFlag> abort_;
+  std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<CheckpointSaver> saver_;
+};
+
+}  // namespace dlaunch::trainer

@@ -1,0 +1,201 @@
+// The only file that includes LibTorch: the model's operations, and its errors made into ours.
+#include "trainer/model/gpt.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/Version.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/addmm.h>
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/embedding.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/scaled_dot_product_attention.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/version.h>
+
+#include <new>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/check.h"
+
+namespace dlaunch::trainer {
+
+namespace {
+
+constexpr double kEpsilon = 1e-5;  // as GPT-2's layer norms have it
+
+std::vector<std::int64_t> sizes_of(const Parameter& parameter) {
+  return {parameter.shape.begin(), parameter.shape.end()};
+}
+
+/// Calls into LibTorch; what it throws becomes an Error here and nowhere else.
+template <class Work>
+auto translated(const char* doing, Work work) -> Result<decltype(work())> {
+  try {
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      return {};
+    } else {
+      return work();
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(std::errc::not_enough_memory, doing);
+  } catch (const c10::Error& error) {
+    const std::string_view what = error.what_without_backtrace();
+    const bool memory = what.find("can't allocate memory") != std::string_view::npos;
+    const auto code =
+        memory ? std::make_error_code(std::errc::not_enough_memory) : std::error_code{};
+    return failure(code, std::string(doing) + ": " + std::string(what));
+  } catch (const std::runtime_error& error) {
+    return failure(std::error_code{}, std::string(doing) + ": " + error.what());
+  }
+}
+
+struct Block {
+  at::Tensor norm1_weight, norm1_bias, attention_weight, attention_bias, projection_weight,
+      projection_bias, norm2_weight, norm2_bias, expand_weight, expand_bias, contract_weight,
+      contract_bias;
+};
+
+}  // namespace
+
+void set_threads(std::uint32_t threads) { at::set_num_threads(static_cast<int>(threads)); }
+
+std::string numeric_library() {
+  return std::string("torch ") + TORCH_VERSION + ", " + at::get_cpu_capability();
+}
+
+class Gpt::Impl {
+ public:
+  Impl(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values)
+      : settings_(settings), layout_(layout) {
+    for (const auto& parameter : layout_.parameters) {
+      auto leaf = at::from_blob(&values[parameter.first], sizes_of(parameter), at::kFloat);
+      leaf.set_requires_grad(true);
+      leaves_.push_back(std::move(leaf));
+    }
+    for (std::size_t i = 0; i < leaves_.size(); ++i) watch(i);
+    std::size_t next = 0;
+    const auto take = [&] { return leaves_.at(next++); };
+    tokens_ = take();
+    positions_ = take();
+    for (std::uint32_t i = 0; i < settings_.layers; ++i) {
+      blocks_.push_back({take(), take(), take(), take(), take(), take(), take(), take(), take(),
+                         take(), take(), take()});
+    }
+    norm_weight_ = take();
+    norm_bias_ = take();
+    DL_CHECK(next == leaves_.size(), "the layout has the parameters that the model uses");
+  }
+
+  double forward(const Batch& batch) {
+    loss_ = loss_of(batch);
+    return loss_.item<float>();
+  }
+
+  void backward(std::span<float> gradients, const Ready& ready) {
+    gradients_ = gradients;
+    ready_ = &ready;
+    std::exchange(loss_, {}).backward();
+    ready_ = nullptr;
+  }
+
+ private:
+  /// When a leaf's gradient is complete it is moved into the flat array, so that no second copy
+  /// of all gradients is ever kept.
+  void watch(std::size_t index) {
+    auto accumulator = torch::autograd::impl::grad_accumulator(leaves_[index]);
+    accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+        [this, index](const torch::autograd::variable_list& outputs,
+                      const torch::autograd::variable_list&) {
+          take_gradient(index);
+          return outputs;
+        }));
+    accumulators_.push_back(std::move(accumulator));  // else the hook would go with it
+  }
+
+  void take_gradient(std::size_t index) {
+    const auto& parameter = layout_.parameters[index];
+    auto& gradient = leaves_[index].mutable_grad();
+    at::NoGradGuard no_grad;
+    at::from_blob(&gradients_[parameter.first], sizes_of(parameter), at::kFloat).copy_(gradient);
+    gradient.reset();
+    (*ready_)(index);
+  }
+
+  at::Tensor loss_of(const Batch& batch) const {
+    const std::int64_t rows = batch.sequences;
+    const std::int64_t length = batch.context;
+    const auto tokens_from = [&](std::span<const std::int64_t> ids) {
+      return at::from_blob(const_cast<std::int64_t*>(ids.data()), {rows, length}, at::kLong);
+    };
+    auto stream =
+        at::embedding(tokens_, tokens_from(batch.inputs)) + positions_.slice(0, 0, length);
+    stream = stream.reshape({rows * length, settings_.width});
+    for (const auto& block : blocks_) stream = apply(block, stream, rows, length);
+    const auto last = normed(stream, norm_weight_, norm_bias_);
+    const auto logits = at::matmul(last, tokens_.t());  // the head is tied to the token embedding
+    return at::cross_entropy_loss(logits, tokens_from(batch.targets).reshape({rows * length}));
+  }
+
+  at::Tensor normed(const at::Tensor& input, const at::Tensor& weight,
+                    const at::Tensor& bias) const {
+    return at::layer_norm(input, {settings_.width}, weight, bias, kEpsilon);
+  }
+
+  at::Tensor apply(const Block& block, const at::Tensor& stream, std::int64_t rows,
+                   std::int64_t length) const {
+    const auto first = normed(stream, block.norm1_weight, block.norm1_bias);
+    const auto attended =
+        stream + at::addmm(block.projection_bias, attention(block, first, rows, length),
+                           block.projection_weight);
+    const auto second = normed(attended, block.norm2_weight, block.norm2_bias);
+    const auto expanded =
+        at::gelu(at::addmm(block.expand_bias, second, block.expand_weight), "tanh");
+    return attended + at::addmm(block.contract_bias, expanded, block.contract_weight);
+  }
+
+  at::Tensor attention(const Block& block, const at::Tensor& input, std::int64_t rows,
+                       std::int64_t length) const {
+    const std::int64_t heads = settings_.heads;
+    const std::int64_t width = settings_.width;
+    // [rows, length, 3, heads, size of head] → [3, rows, heads, length, size of head]
+    const auto mixed = at::addmm(block.attention_bias, input, block.attention_weight)
+                           .view({rows, length, 3, heads, width / heads})
+                           .permute({2, 0, 3, 1, 4});
+    return at::scaled_dot_product_attention(mixed.select(0, 0), mixed.select(0, 1),
+                                            mixed.select(0, 2), {}, /*dropout_p=*/0,
+                                            /*is_causal=*/true)
+        .transpose(1, 2)
+        .reshape({rows * length, width});
+  }
+
+  ModelSettings settings_;
+  ParameterLayout layout_;
+  std::vector<at::Tensor> leaves_;
+  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  at::Tensor tokens_, positions_, norm_weight_, norm_bias_;
+  std::vector<Block> blocks_;
+  at::Tensor loss_;
+  std::span<float> gradients_;
+  const Ready* ready_ = nullptr;
+};
+
+Gpt::Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values)
+    : impl_(std::make_unique<Impl>(settings, layout, values)) {}
+Gpt::~Gpt() = default;
+
+Result<double> Gpt::forward(const Batch& batch) {
+  return translated("computing the loss", [&] { return impl_->forward(batch); });
+}
+Result<void> Gpt::backward(std::span<float> gradients, const Ready& ready) {
+  return translated("computing the gradient", [&] { impl_->backward(gradients, ready); });
+}
+
+}  // namespace dlaunch::trainer

@@ -1,0 +1,36 @@
+// GPT-2 on LibTorch, behind a header without LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "trainer/model/model.h"
+#include "trainer/model/parameters.h"
+#include "trainer/settings.h"
+
+namespace dlaunch::trainer {
+
+/// Threads within an operation, for the whole process; results differ between numbers of threads.
+void set_threads(std::uint32_t threads);
+
+/// "torch 2.11.0, AVX2": what the bits of results rest on beside the program.
+[[nodiscard]] std::string numeric_library();
+
+class Gpt final : public Model {
+ public:
+  /// The model reads its parameters from `values` (flat, as `layout` says), which must outlive it
+  /// and may change between `backward` and the next `forward`.
+  Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values);
+  ~Gpt() override;
+
+  [[nodiscard]] Result<double> forward(const Batch& batch) override;
+  [[nodiscard]] Result<void> backward(std::span<float> gradients, const Ready& ready) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlaunch::trainer

@@ -1,0 +1,48 @@
+// Keeps the last step's numbers beside the phase of the next.
+#include "trainer/progress.h"
+
+#include <cstdio>
+#include <utility>
+
+namespace dlaunch::trainer {
+
+std::string step_line(std::uint64_t step, std::uint64_t steps, double loss,
+                      double tokens_per_second) {
+  char numbers[64];
+  std::snprintf(numbers, sizeof numbers, "  loss %.4g  tokens/s %.0f", loss, tokens_per_second);
+  return "step " + std::to_string(step) + "/" + std::to_string(steps) + numbers;
+}
+
+ProgressTeller::ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Tell tell,
+                               Log log)
+    : steps_(settings.steps),
+      tokens_per_step_(settings.tokens_per_step()),
+      tell_(std::move(tell)),
+      log_(std::move(log)) {
+  progress_.step = Step{step};
+}
+
+void ProgressTeller::entered(std::string_view phase) {
+  progress_.phase = phase;
+  tell_(progress_);
+}
+
+void ProgressTeller::completed(std::uint64_t step, double loss, double seconds, double waiting) {
+  progress_.step = Step{step};
+  progress_.loss = loss;
+  progress_.seconds = seconds;
+  progress_.waiting = waiting;
+  progress_.tokens = tokens_per_step_;
+  tell_(progress_);
+
+  seconds_since_line_ += seconds;
+  ++steps_since_line_;
+  if (!std::exchange(first_, false) && step < steps_ &&
+      seconds_since_line_ < to_seconds(kLogInterval)) {
+    return;
+  }
+  const auto tokens = static_cast<double>(std::exchange(steps_since_line_, 0) * tokens_per_step_);
+  log_(step_line(step, steps_, loss, tokens / std::exchange(seconds_since_line_, 0)));
+}
+
+}  // namespace dlaunch::trainer

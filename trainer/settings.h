@@ -1,0 +1,46 @@
+// The resolved [trainer] settings, as the agent hands them over with an assignment.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace dlaunch::trainer {
+
+struct ModelSettings {
+  std::uint32_t layers = 4;
+  std::uint32_t width = 128;
+  std::uint32_t heads = 4;
+  std::uint32_t context = 128;
+  friend bool operator==(const ModelSettings&, const ModelSettings&) = default;
+};
+
+struct TrainerSettings {
+  std::uint64_t steps = 1;
+  std::uint32_t logical_batches = 8;  ///< micro-batches per step, whatever the number of ranks
+  std::uint32_t micro_batch = 8;      ///< sequences per micro-batch
+  double learning_rate = 3e-4;
+  std::uint64_t seed = 1;
+  std::uint64_t warmup_steps = 0;
+  double weight_decay = 0.1;
+  double clip = 1.0;  ///< largest norm of the gradient; 0: none
+  double beta1 = 0.9;
+  double beta2 = 0.95;
+  ModelSettings model;
+  std::string text;                          ///< absolute path
+  std::uint64_t checkpoint_every_steps = 0;  ///< 0: only on request and at the end
+  std::uint32_t threads = 1;
+
+  /// Of the whole job in one step.
+  [[nodiscard]] std::uint64_t tokens_per_step() const {
+    return std::uint64_t{logical_batches} * micro_batch * model.context;
+  }
+};
+
+/// `json` is the text of an object with the keys of docs/protocol.md. The error names every key
+/// that is missing or out of its range, not only the first.
+[[nodiscard]] Result<TrainerSettings> parse_settings(std::string_view json);
+
+}  // namespace dlaunch::trainer
