@@ -1,7 +1,6 @@
 #include "launcher/io/ssh_dial.h"
 
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -9,10 +8,9 @@
 
 #include <array>
 #include <cerrno>
-#include <cstring>
-#include <memory>
 #include <system_error>
-#include <vector>
+
+#include "launcher/io/resolve.h"
 
 namespace dlaunch::launcher::io {
 namespace {
@@ -22,20 +20,6 @@ using launch::Cause;
 constexpr std::size_t kErrorsKeptBytes = 300;
 
 std::string words_for(int number) { return std::generic_category().message(number); }
-
-struct AddressesDeleter {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-using Addresses = std::unique_ptr<addrinfo, AddressesDeleter>;
-
-Planting<Addresses> resolve(const std::string& name, std::uint16_t port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int code = ::getaddrinfo(name.c_str(), std::to_string(port).c_str(), &hints, &list);
-  if (code != 0) return plant_failure(Cause::unresolved, ::gai_strerror(code));
-  return Addresses(list);
-}
 
 /// The error number of a connect that has ended, or ETIMEDOUT.
 int await_connect(int fd, const Deadline& deadline) {
@@ -149,7 +133,7 @@ Planting<Dialled> dial(const SshSettings& settings, const Deadline& deadline,
                        Interrupt& interrupt) {
   Dialled dialled;
   if (settings.proxy_command.empty()) {
-    const auto addresses = resolve(settings.host_name, settings.port);
+    const auto addresses = resolve(settings.host_name, settings.port, deadline, interrupt);
     if (!addresses) return tl::unexpected(addresses.error());
     auto socket = connect_to_any(addresses->get(), deadline, interrupt);
     if (!socket) return tl::unexpected(socket.error());

@@ -103,9 +103,7 @@ class Attempt {
   void report(launch::Stage stage) {
     job_.post(launch::PlantProgress{request_.host, request_.attempt, stage});
   }
-  void notice(const std::string& sentence) {
-    job_.post(PlantNotice{request_.host, request_.name + ": " + sentence});
-  }
+  void notice(const std::string& sentence) { job_.post(PlantNotice{request_.host, sentence}); }
 
   Job& job_;
   const PlantRequest& request_;

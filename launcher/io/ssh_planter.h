@@ -38,7 +38,7 @@ struct PlantRequest {
 /// Something the user should know: a host key that was accepted, a setting that is not honoured.
 struct PlantNotice {
   HostId host;
-  std::string sentence;
+  std::string sentence;  ///< without the host's name
 };
 using PlantOutcome =
     std::variant<launch::PlantProgress, launch::PlantFailed, launch::Planted, PlantNotice>;

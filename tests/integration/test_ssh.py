@@ -487,3 +487,18 @@ def test_cancelling_ends_every_dial_at_once(bed, agent):
     assert time.monotonic() - begun < 5
     for name in ("deaf", "wordless", "h1"):
         assert last(lines[name])["cause"] == "cancelled", lines[name]
+
+
+def test_a_name_service_that_does_not_answer_is_named_in_time(bed, agent):
+    bed.login.write_etc("nsswitch.conf", "passwd: files\nhosts: files dns\n")
+    # The name server is a host that is there and says nothing.
+    bed.login.write_etc("resolv.conf", f"nameserver {bed['h2'].address}\noptions timeout:30\n")
+    bed["h2"].drop("in", what="udp dport 53")
+    begun = time.monotonic()
+    try:
+        answer = only(bed, "somewhere", agent, "--connect-seconds", "1", "--files-left", "1")
+    finally:
+        bed["h2"].heal()
+        bed.login.write_etc("nsswitch.conf", "passwd: files\nhosts: files\n")
+    assert time.monotonic() - begun < 5
+    assert answer["cause"] == "unresolved" and "name service" in answer["sentence"], answer
