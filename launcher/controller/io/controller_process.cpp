@@ -1,0 +1,178 @@
+#include "launcher/controller/io/controller_process.h"
+
+#include <fcntl.h>
+#include <spdlog/sinks/rotating_file_sink.h>
+#include <spdlog/spdlog.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "base/io/clock.h"
+#include "launcher/controller/io/controller_shell.h"
+#include "launcher/controller/io/process_io.h"
+#include "launcher/controller/io/state_lock.h"
+#include "launcher/controller/setting.h"
+#include "launcher/io/agent_binaries.h"
+#include "supervisor/job/exit_code.h"
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+using supervisor::job::ExitCode;
+using supervisor::job::to_int;
+
+constexpr std::size_t kLogBytesMax = 16 * 1024 * 1024;
+constexpr std::size_t kLogFilesMax = 3;
+
+/// Why the controller cannot begin, with the code that a user's script sees.
+struct Refusal {
+  int code = 0;
+  std::string sentence;
+};
+template <class T>
+using Begun = tl::expected<T, Refusal>;
+
+tl::unexpected<Refusal> refuse(ExitCode code, std::string sentence) {
+  return tl::unexpected<Refusal>(Refusal{to_int(code), std::move(sentence)});
+}
+
+Result<std::shared_ptr<spdlog::logger>> open_log(const std::string& directory) {
+  try {
+    auto log = spdlog::rotating_logger_mt("controller", directory + "/controller.log", kLogBytesMax,
+                                          kLogFilesMax);
+    log->flush_on(spdlog::level::info);
+    return log;
+  } catch (const spdlog::spdlog_ex& problem) {
+    return failure(std::make_error_code(std::errc::io_error),
+                   std::string("opening controller.log: ") + problem.what());
+  }
+}
+
+std::string value_or_empty(const std::map<std::string, std::string>& values,
+                           const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? "" : found->second;
+}
+
+Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, int pulse) {
+  ShellParts parts;
+  parts.directory = directory;
+  parts.pulse = pulse;
+  auto input = read_job_input(directory);
+  if (!input) return refuse(ExitCode::bug, input.error().text());
+  parts.input = std::move(*input);
+  auto files = parse_files(parts.input);
+  if (!files) return refuse(ExitCode::wrong_file, files.error().text());
+  parts.files = std::move(*files);
+  auto store = RunStore::open(directory);
+  if (!store) return refuse(ExitCode::storage, store.error().text());
+  auto start = store->begin({host_name(), boot_id(), ::getpid()});
+  if (!start) return refuse(ExitCode::storage, start.error().text());
+  parts.start = *start;
+
+  Surroundings surroundings{start->incarnation, start->recovered, {}};
+  if (const auto& program = parts.files.train.program; program && !program->command.empty()) {
+    surroundings.program_path =
+        find_program(program->command.front(), value_or_empty(parts.input.environment, "PATH"),
+                     program->directory);
+  }
+  auto setting = make_setting(parts.input, parts.files, std::move(surroundings));
+  if (!setting) return refuse(ExitCode::wrong_file, setting.error().text());
+  parts.setting = std::move(*setting);
+  auto agents = io::find_agents(parts.input.program_folder);
+  if (!agents) return refuse(ExitCode::bug, agents.error().text());
+  parts.agents = std::move(*agents);
+  auto addresses = find_listen_addresses(parts.files.hosts);
+  if (!addresses) return refuse(ExitCode::wrong_file, addresses.error().text());
+  parts.addresses = std::move(*addresses);
+  auto log = open_log(directory);
+  if (!log) return refuse(ExitCode::storage, log.error().text());
+  parts.log = *log;
+  auto shell = std::make_unique<ControllerShell>(std::move(parts), std::move(*store));
+  if (auto opened = shell->open(); !opened) {
+    return refuse(ExitCode::wrong_file, opened.error().text());
+  }
+  return shell;
+}
+
+}  // namespace
+
+int run_controller(const std::string& directory) {
+  ::umask(0077);
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGHUP, SIG_IGN);
+  const auto report = take_descriptor(kReportVariable);
+  const auto pulse = take_descriptor(kPulseVariable);
+  if (pulse) ::fcntl(*pulse, F_SETFL, O_NONBLOCK);
+  const auto answer = [&report](const StartReport& content) {
+    if (!report) return;
+    write_report(*report, content);
+    ::close(*report);
+  };
+  auto lock = StateLock::take(directory, kControllerLock);
+  if (!lock) {
+    answer({to_int(ExitCode::usage), "this job has a controller already: " + lock.error().text()});
+    return to_int(ExitCode::usage);
+  }
+  auto shell = prepare(directory, pulse.value_or(-1));
+  if (!shell) {
+    const auto& refusal = shell.error();
+    (void)write_end_if_missing(directory, {refusal.code, refusal.sentence, unix_now()});
+    answer({refusal.code, refusal.sentence});
+    return refusal.code;
+  }
+  answer({});
+  return (*shell)->run();
+}
+
+Result<void> write_job_input(const std::string& directory, const JobInput& input) {
+  const auto path = directory + "/" + kJobInputFile;
+  const auto text = to_json(input);
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.number() < 0) return failure_from_errno(errno, "making " + path);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const auto count = ::write(file.number(), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failure_from_errno(errno, "writing " + path);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.number()) != 0) return failure_from_errno(errno, "writing " + path);
+  return {};
+}
+
+Result<JobInput> read_job_input(const std::string& directory) {
+  const auto path = directory + "/" + kJobInputFile;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return failure_from_errno(errno, "reading " + path);
+  std::string text;
+  std::array<char, 64 * 1024> bytes{};
+  while (text.size() <= kJobInputBytesMax &&
+         (file.read(bytes.data(), bytes.size()) || file.gcount() > 0)) {
+    text.append(bytes.data(), static_cast<std::size_t>(file.gcount()));
+  }
+  return job_input_from_json(text);
+}
+
+std::string find_program(const std::string& name, const std::string& path_variable,
+                         const std::string& folder) {
+  if (name.find('$') != std::string::npos) return "";  // differs between ranks
+  if (name.find('/') != std::string::npos) {
+    return name.front() == '/' ? name : folder + "/" + name;
+  }
+  std::istringstream entries(path_variable);
+  for (std::string entry; std::getline(entries, entry, ':');) {
+    const auto path = (entry.empty() ? folder : entry) + "/" + name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+}  // namespace dlaunch::launcher::controller

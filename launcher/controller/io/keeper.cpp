@@ -1,0 +1,233 @@
+#include "launcher/controller/io/keeper.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <optional>
+#include <utility>
+
+#include "base/io/clock.h"
+#include "launcher/controller/io/run_store.h"
+#include "launcher/controller/io/state_lock.h"
+#include "supervisor/job/exit_code.h"
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+using supervisor::job::ExitCode;
+using supervisor::job::to_int;
+
+// Names are looked up and run.db is recovered before the controller reports.
+constexpr int kUpWithinMilliseconds = 60'000;
+
+/// Between fork and exec only what a signal handler may do.
+[[noreturn]] void become(const char* program, const char* role, const char* directory) {
+  ::execl(program, "dlaunch", role, directory, nullptr);
+  ::_exit(to_int(ExitCode::bug));
+}
+
+void ask_for_stop(const std::string& directory) {
+  const Descriptor folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (folder.number() < 0 || socket.number() < 0) return;
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const auto path = "/proc/self/fd/" + std::to_string(folder.number()) + "/control.sock";
+  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
+  if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return;
+  constexpr std::string_view kRequest =
+      "{\"request\":\"stop\",\"now\":false,\"preempted\":true,\"reason\":\"the keeper was asked to "
+      "end\"}\n";
+  (void)::send(socket.number(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL);
+}
+
+/// One controller process after the other.
+class Keeper {
+ public:
+  Keeper(std::string directory, KeeperLimits limits, Descriptor signals,
+         std::optional<Descriptor> report)
+      : directory_(std::move(directory)),
+        limits_(limits),
+        signals_(std::move(signals)),
+        report_(std::move(report)) {}
+
+  int run() {
+    while (true) {
+      if (!start()) return end("the controller could not be started: no process or pipe left");
+      const int status = watch();
+      // It left by itself: the job is over, or it has said why it cannot begin.
+      if (WIFEXITED(status)) return WEXITSTATUS(status);
+      if (!may_restart()) {
+        return end("the controller died " + std::to_string(limits_.restarts_max + 1) +
+                   " times in a short while, the last time by signal " +
+                   std::to_string(WTERMSIG(status)) +
+                   "; this is a bug in dlaunch, see controller.log. Agents end by their lease");
+      }
+    }
+  }
+
+ private:
+  bool start() {
+    auto made = make_pipe();
+    if (!made) return false;
+    pulse_ = std::move(made->read);
+    ::fcntl(pulse_.number(), F_SETFL, O_NONBLOCK);
+    const int report_number = report_ ? report_->number() : -1;
+    const auto pulse_text = std::to_string(made->write.number());
+    ::setenv(kPulseVariable, pulse_text.c_str(), 1);
+    if (report_) {
+      ::setenv(kReportVariable, std::to_string(report_number).c_str(), 1);
+      ::fcntl(report_number, F_SETFD, 0);
+    }
+    ::fcntl(made->write.number(), F_SETFD, 0);
+    child_ = ::fork();
+    if (child_ == 0) {
+      sigset_t none;
+      ::sigemptyset(&none);
+      ::sigprocmask(SIG_SETMASK, &none, nullptr);
+      become("/proc/self/exe", "__controller", directory_.c_str());
+    }
+    ::unsetenv(kPulseVariable);
+    ::unsetenv(kReportVariable);
+    report_.reset();  // only the first one reports
+    last_pulse_ = monotonic_now();
+    return child_ > 0;
+  }
+
+  /// Until the controller is dead; its wait status.
+  int watch() {
+    bool killed = false;
+    while (true) {
+      int status = 0;
+      if (::waitpid(child_, &status, WNOHANG) == child_) return status;
+      std::array<pollfd, 2> entries = {
+          {{signals_.number(), POLLIN, 0}, {pulse_.number(), POLLIN, 0}}};
+      ::poll(entries.data(), entries.size(), kLookEveryMilliseconds);
+      take_signals();
+      take_pulses();
+      // What came while we ourselves were stopped has just been read.
+      if (!killed && monotonic_now() - last_pulse_ > limits_.silence_max) {
+        ::kill(child_, SIGKILL);
+        killed = true;
+      }
+    }
+  }
+
+  void take_signals() {
+    signalfd_siginfo info{};
+    while (::read(signals_.number(), &info, sizeof(info)) == sizeof(info)) {
+      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) ask_for_stop(directory_);
+    }
+  }
+
+  void take_pulses() {
+    const auto now = monotonic_now();
+    // Our own pause is not the controller's silence.
+    if (now - std::exchange(last_look_, now) > seconds(1)) last_pulse_ = now;
+    std::array<char, 64> bytes{};
+    while (true) {
+      const auto count = ::read(pulse_.number(), bytes.data(), bytes.size());
+      if (count <= 0) break;
+      last_pulse_ = now;
+    }
+  }
+
+  bool may_restart() {
+    const auto now = monotonic_now();
+    while (!restarts_.empty() && now - restarts_.front() > limits_.restarts_window) {
+      restarts_.pop_front();
+    }
+    if (restarts_.size() >= static_cast<std::size_t>(limits_.restarts_max)) return false;
+    restarts_.push_back(now);
+    return true;
+  }
+
+  int end(const std::string& sentence) {
+    (void)write_end_if_missing(directory_, {to_int(ExitCode::bug), sentence, unix_now()});
+    return to_int(ExitCode::bug);
+  }
+
+  static constexpr int kLookEveryMilliseconds = 200;
+
+  std::string directory_;
+  KeeperLimits limits_;
+  Descriptor signals_;
+  std::optional<Descriptor> report_;
+  Descriptor pulse_;
+  pid_t child_ = -1;
+  Instant last_pulse_;
+  Instant last_look_ = monotonic_now();
+  std::deque<Instant> restarts_;
+};
+
+Descriptor block_signals() {
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&set, number);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::signal(SIGHUP, SIG_IGN);
+  ::signal(SIGPIPE, SIG_IGN);
+  return Descriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+}
+
+}  // namespace
+
+int run_keeper(const std::string& directory, const KeeperLimits& limits) {
+  std::optional<Descriptor> report;
+  if (const auto number = take_descriptor(kReportVariable)) report.emplace(*number);
+  auto signals = block_signals();
+  const auto lock = StateLock::take(directory, kKeeperLock);
+  if (!lock || signals.number() < 0) {
+    const auto why = lock ? "the keeper cannot read its signals"
+                          : "this job has a keeper already: " + lock.error().text();
+    if (report) write_report(report->number(), {to_int(ExitCode::usage), why});
+    return to_int(ExitCode::usage);
+  }
+  return Keeper(directory, limits, std::move(signals), std::move(report)).run();
+}
+
+Result<StartReport> start_keeper(const std::string& directory, const std::string& program) {
+  auto made = make_pipe();
+  if (!made) return tl::unexpected(made.error());
+  // Inherited by the keeper under the number that the environment says.
+  const auto number = std::to_string(made->write.number());
+  const auto nowhere = Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (nowhere.number() < 0) return failure_from_errno(errno, "opening /dev/null");
+  ::setenv(kReportVariable, number.c_str(), 1);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    // Twice: the keeper is nobody's child, and no terminal can become its own.
+    ::setsid();
+    if (::fork() != 0) ::_exit(0);
+    for (const int standard : {0, 1, 2}) ::dup2(nowhere.number(), standard);
+    if (::chdir("/") != 0) ::_exit(to_int(ExitCode::bug));
+    ::fcntl(made->write.number(), F_SETFD, 0);
+    become(program.c_str(), "__keeper", directory.c_str());
+  }
+  ::unsetenv(kReportVariable);
+  if (child < 0) return failure_from_errno(errno, "starting the keeper");
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  made->write.close();
+  auto report = read_report(made->read.number(), kUpWithinMilliseconds);
+  if (!report) {
+    return failure(report.error().code,
+                   report.error().doing + "; see " + directory + "/controller.log");
+  }
+  return *report;
+}
+
+}  // namespace dlaunch::launcher::controller

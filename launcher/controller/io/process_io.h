@@ -1,0 +1,53 @@
+// What a controller and its keeper say to each other and to whoever started them: two pipes whose
+// numbers come in the environment.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace dlaunch::launcher::controller {
+
+/// Written once by the first controller: "ready" or why not; read by the starter.
+constexpr const char* kReportVariable = "DLAUNCH_REPORT_DESCRIPTOR";
+/// A byte a second while the controller's thread runs; read by the keeper.
+constexpr const char* kPulseVariable = "DLAUNCH_PULSE_DESCRIPTOR";
+
+/// The descriptor that this variable names, now closed on exec and out of the environment; nullopt:
+/// none was handed over.
+[[nodiscard]] std::optional<int> take_descriptor(const char* variable);
+
+/// One way out of a process: closed at the end, whatever way.
+class Descriptor {
+ public:
+  Descriptor() = default;
+  explicit Descriptor(int number) : number_(number) {}
+  Descriptor(Descriptor&& other) noexcept;
+  Descriptor& operator=(Descriptor&& other) noexcept;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor();
+  [[nodiscard]] int number() const { return number_; }
+  void close();
+
+ private:
+  int number_ = -1;
+};
+struct Pipe {
+  Descriptor read;
+  Descriptor write;
+};
+/// Both ends are closed on exec.
+[[nodiscard]] Result<Pipe> make_pipe();
+
+/// How a start went, as it travels.
+struct StartReport {
+  int code = 0;  ///< 0: the controller is up
+  std::string sentence;
+};
+void write_report(int descriptor, const StartReport& report);
+/// Waits until the report is whole, at most `milliseconds_max`; an error: none came.
+[[nodiscard]] Result<StartReport> read_report(int descriptor, int milliseconds_max);
+
+}  // namespace dlaunch::launcher::controller

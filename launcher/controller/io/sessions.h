@@ -1,0 +1,79 @@
+// What clients of the control socket ask for, and what they are told (docs/protocol.md).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/ids.h"
+#include "launcher/controller/event.h"
+#include "launcher/controller/io/control_server.h"
+#include "launcher/controller/io/event_log.h"
+#include "launcher/controller/output_tail.h"
+#include "launcher/controller/status_json.h"
+
+namespace dlaunch::launcher::controller {
+
+/// Lives on the controller's thread.
+class Sessions {
+ public:
+  struct Hands {
+    std::function<nlohmann::json()> status;
+    std::function<void(Event)> put;
+  };
+  /// `events` and `output` outlive it.
+  Sessions(boost::asio::io_context& context, const JobIdentity& job, const EventLog& events,
+           const OutputTail& output, Hands hands);
+
+  [[nodiscard]] Result<void> listen(const std::string& directory);
+  /// A new event is in the log.
+  void on_event();
+  void on_output(const OutputChunk& chunk);
+  /// To everybody who watches.
+  void tell(const nlohmann::json& message);
+  /// The last word: followers get the rest, watchers the end; then all are let go.
+  void end(int code, const std::string& sentence);
+  [[nodiscard]] bool idle() const { return server_.idle(); }
+
+ private:
+  struct FollowsEvents {
+    std::uint64_t last_id = 0;
+    bool follow = false;
+  };
+  struct FollowsOutput {
+    std::optional<Rank> rank;
+    std::optional<HostId> host;
+    std::optional<Generation> generation;
+  };
+  struct Watches {
+    bool attached = false;  ///< the job ends with this client
+  };
+  using Session = std::variant<FollowsEvents, FollowsOutput, Watches>;
+
+  void on_request(ClientId client, const std::string& line);
+  void on_gone(ClientId client);
+  /// As many events as fit; more when the client has taken them.
+  void pump(ClientId client);
+  [[nodiscard]] nlohmann::json act(const nlohmann::json& request, const std::string& kind);
+  void start_events(ClientId client, const nlohmann::json& request);
+  void start_logs(ClientId client, const nlohmann::json& request);
+  void start_watch(ClientId client, const nlohmann::json& request);
+  void send(ClientId client, const nlohmann::json& message);
+  [[nodiscard]] std::optional<HostId> host_named(const std::string& name) const;
+  [[nodiscard]] nlohmann::json output_json(const OutputChunk& chunk) const;
+
+  const JobIdentity& job_;
+  const EventLog& events_;
+  const OutputTail& output_;
+  Hands hands_;
+  std::map<ClientId, Session> sessions_;
+  bool over_ = false;
+  ControlServer server_;
+};
+
+}  // namespace dlaunch::launcher::controller
