@@ -17,8 +17,12 @@ constexpr std::size_t kChunkBytes = std::size_t{256} << 10;
 
 class Conversation {
  public:
-  Conversation(StartShell& shell, const launch::StartScript& script)
-      : shell_(shell), script_(script), talk_(launch::magic_line(script.nonce)) {}
+  Conversation(StartShell& shell, const launch::StartScript& script,
+               const ConversationReports& reports)
+      : shell_(shell),
+        script_(script),
+        reports_(reports),
+        talk_(launch::magic_line(script.nonce)) {}
 
   Planting<launch::HostFacts> begin(const Deadline& deadline) {
     // A shell that ended at once breaks the write; what it said is worth more than that.
@@ -79,6 +83,9 @@ class Conversation {
         if (const auto* failed = std::get_if<launch::StartFailed>(&word)) {
           return tl::unexpected(PlantFailure{failed->cause, failed->detail, failed->directory});
         }
+        if (const auto* notice = std::get_if<launch::HostNotice>(&word)) {
+          reports_.notice(notice->sentence);
+        }
         if (const auto* dialing = std::get_if<launch::AgentDialing>(&word)) {
           dialing_ = dialing->address;
         }
@@ -99,6 +106,7 @@ class Conversation {
 
   StartShell& shell_;
   const launch::StartScript& script_;
+  const ConversationReports& reports_;
   launch::RemoteTalk talk_;
   std::deque<launch::Word> words_;
   std::string dialing_;
@@ -108,9 +116,9 @@ class Conversation {
 
 Planting<void> converse(StartShell& shell, const launch::StartScript& script,
                         launch::Bootstrap bootstrap, ConversationLimits limits,
-                        const std::function<void()>& started) {
+                        const ConversationReports& reports) {
   const Deadline start(limits.start);
-  Conversation conversation(shell, script);
+  Conversation conversation(shell, script, reports);
   const auto facts = conversation.begin(start);
   if (!facts) return tl::unexpected(facts.error());
   if (!facts->has_agent) {
@@ -120,7 +128,7 @@ Planting<void> converse(StartShell& shell, const launch::StartScript& script,
   bootstrap.scratch = facts->directory;
   const auto handed = conversation.hand_over(bootstrap, start);
   if (!handed) return handed;
-  started();
+  reports.started();
   return conversation.await_welcome(Deadline(limits.hello));
 }
 

@@ -17,9 +17,14 @@ struct ConversationLimits {
   nanoseconds hello{};  ///< from then until it was welcomed
 };
 
-/// Returns when the agent was welcomed. `started` is called once, when its process runs.
+struct ConversationReports {
+  std::function<void()> started;                   ///< once, when the agent's process runs
+  std::function<void(const std::string&)> notice;  ///< for the user
+};
+
+/// Returns when the agent was welcomed.
 [[nodiscard]] Planting<void> converse(StartShell& shell, const launch::StartScript& script,
                                       launch::Bootstrap bootstrap, ConversationLimits limits,
-                                      const std::function<void()>& started);
+                                      const ConversationReports& reports);
 
 }  // namespace dlaunch::launcher::io

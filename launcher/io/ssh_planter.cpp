@@ -75,7 +75,8 @@ class Attempt {
     const launch::StartScript script{make_nonce(), request_.scratch, agents_};
     return converse(**shell, script, request_.bootstrap,
                     {request_.start_within, request_.hello_within},
-                    [this] { report(launch::Stage::started); });
+                    {[this] { report(launch::Stage::started); },
+                     [this](const std::string& sentence) { notice(sentence); }});
   }
 
   Planting<std::unique_ptr<StartShell>> open_local() {

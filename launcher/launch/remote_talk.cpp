@@ -25,6 +25,7 @@ std::optional<Word> word_of_script(std::string_view line) {
   if (fields[0] == "failed" && fields.size() == 4) {
     return StartFailed{cause_named(fields[1]), fields[2], fields[3]};
   }
+  if (fields[0] == "notice" && fields.size() == 2) return HostNotice{fields[1]};
   if (fields[0] != "ready" || fields.size() != 5) return std::nullopt;
   HostFacts facts{fields[1], 0, fields[3], fields[4] == "1"};
   const char* end = fields[2].data() + fields[2].size();

@@ -25,6 +25,10 @@ struct HostFacts {
   bool has_agent = false;  ///< false: the binary is to be sent now
 };
 struct AgentCopied {};
+/// Something about the host that the user should know.
+struct HostNotice {
+  std::string sentence;
+};
 /// `dlaunch-agent plant` started the holder.
 struct AgentStarted {
   std::uint32_t pid = 0;
@@ -38,8 +42,8 @@ struct StartFailed {
   std::string directory;  ///< may be empty
   std::string detail;
 };
-using Word =
-    std::variant<HostFacts, AgentCopied, AgentStarted, AgentDialing, AgentWelcomed, StartFailed>;
+using Word = std::variant<HostFacts, AgentCopied, HostNotice, AgentStarted, AgentDialing,
+                          AgentWelcomed, StartFailed>;
 
 /// Never trusts its input: what breaks the rules becomes StartFailed, once.
 class RemoteTalk {

@@ -58,7 +58,8 @@ dlaunch_try() {
   dlaunch_detail=$dlaunch_said
   [ "$dlaunch_code" -eq 0 ] || return 1
   dlaunch_free=$(df -Pk "$dlaunch_dir" 2>/dev/null |
-    { read -r dlaunch_x; read -r dlaunch_x dlaunch_x dlaunch_x dlaunch_y dlaunch_x; echo "$dlaunch_y"; })
+    { read -r dlaunch_x; read -r dlaunch_x dlaunch_x dlaunch_x dlaunch_y dlaunch_x
+      echo "$dlaunch_y"; })
   dlaunch_need=1024
   [ "$dlaunch_have" = 1 ] || dlaunch_need=$((dlaunch_need + dlaunch_size / 1024))
   case $dlaunch_free in
@@ -84,6 +85,11 @@ dlaunch_take() {
     dlaunch_failed agent_failed "$dlaunch_dir" "the copy cannot be put in its place"
   printf 'copied\n'
 }
+dlaunch_logout_kills() {
+  [ -n "$XDG_SESSION_ID" ] && [ "$dlaunch_uid" != 0 ] &&
+    grep -qsi '^[[:space:]]*KillUserProcesses[[:space:]]*=[[:space:]]*\(yes\|true\|on\|1\)' \
+      /etc/systemd/logind.conf /etc/systemd/logind.conf.d/*.conf
+}
 dlaunch_start() {
   dlaunch_first_cause=
   for dlaunch_base in "$@"; do
@@ -101,7 +107,17 @@ dlaunch_start() {
   printf 'ready\t%s\t%s\t%s\t%s\n' \
     "$dlaunch_machine" "$dlaunch_uid" "$dlaunch_dir" "$dlaunch_have"
   [ "$dlaunch_have" = 1 ] || dlaunch_take
-  cd "$dlaunch_dir" && exec "$dlaunch_agent" plant
+  dlaunch_scope=
+  if dlaunch_logout_kills; then
+    if systemd-run --user --scope --quiet -- true < /dev/null > /dev/null 2>&1; then
+      dlaunch_scope='systemd-run --user --scope --quiet --'
+      dlaunch_said='the agent runs in a systemd scope of its own, which needs lingering to last'
+    else
+      dlaunch_said='the agent may end with this login: systemd-run --user does not work there'
+    fi
+    printf 'notice\tlogind ends the processes of a login (KillUserProcesses); %s\n' "$dlaunch_said"
+  fi
+  cd "$dlaunch_dir" && exec $dlaunch_scope "$dlaunch_agent" plant
 }
 )sh";
 

@@ -319,12 +319,41 @@ def test_noise_of_login_scripts_is_skipped(bed, agent):
     assert answer["cause"] == "agent_failed" and "no entry" in answer["sentence"], answer
 
 
-@pytest.mark.parametrize("shell", ["/bin/dash", "/bin/csh", "/bin/tcsh", "/usr/bin/fish"])
+SHELLS = ("/bin/dash", "/bin/csh", "/bin/tcsh", "/usr/bin/fish", "/usr/bin/zsh")
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if os.path.exists(shell)])
 def test_every_login_shell_understands_the_start(bed, agent, shell):
-    if not os.path.exists(shell):
-        pytest.skip(f"{shell} is not installed")
     host = bed.add_host("sh-" + os.path.basename(shell), shell=shell)
     assert only(bed, host.name, agent)["event"] == "planted"
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_where_logind_kills_at_logout_the_agent_gets_a_scope_of_its_own(bed, agent, works):
+    host = bed.add_host(f"logind-{works}".lower())
+    (host.home.parent / "ann" / ".bashrc").write_text(
+        "export XDG_SESSION_ID=7 PATH=$HOME/bin:$PATH\n"
+    )
+    tools = host.home.parent / "ann" / "bin"
+    tools.mkdir()
+    log = host.scratch / "scope.log"
+    ending = "shift 4\nexec \"$@\"\n" if works else "exit 1\n"
+    program = f'#!/bin/sh\necho "$@" >> /var/tmp/scope.log\n{ending}'
+    (tools / "systemd-run").write_text(program)
+    (tools / "systemd-run").chmod(0o755)
+    conf = host.directory / "logind.conf"
+    conf.write_text("[Login]\n#KillUserProcesses=no\nKillUserProcesses = Yes\n")
+    host.inside("mount", "-t", "tmpfs", "tmpfs", "/etc/systemd")
+    host.inside("cp", conf, "/etc/systemd/logind.conf")
+    lines = plant(bed, [{"name": host.name, "user": "ann"}], agent)[host.name]
+    assert last(lines)["event"] == "planted"
+    (notice,) = [line["sentence"] for line in lines if line["event"] == "notice"]
+    assert "KillUserProcesses" in notice and ("scope" in notice) == works
+    asked = log.read_text().splitlines()
+    assert asked[0] == "--user --scope --quiet -- true"
+    assert len(asked) == (2 if works else 1)
+    lines = plant(bed, [host.name], agent)[host.name]
+    assert "notice" not in events(lines), "root is left alone by logind"
 
 
 def test_a_user_without_privileges_gets_a_scratch_directory_of_their_own(bed, agent):

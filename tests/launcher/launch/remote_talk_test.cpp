@@ -30,6 +30,8 @@ std::string told(const std::vector<Word>& words) {
       text += "started " + std::to_string(started->pid) + "; ";
     } else if (const auto* dialing = std::get_if<AgentDialing>(&word)) {
       text += "dialing " + dialing->address + "; ";
+    } else if (const auto* notice = std::get_if<HostNotice>(&word)) {
+      text += "notice " + notice->sentence + "; ";
     } else if (std::holds_alternative<AgentWelcomed>(word)) {
       text += "welcomed; ";
     } else {
@@ -91,9 +93,10 @@ TEST(RemoteTalk, RefusesWhatBreaksTheRules) {
               HasSubstr("failed agent_failed"));
 }
 
-TEST(RemoteTalk, PassesCausesOn) {
+TEST(RemoteTalk, PassesNoticesAndCausesOn) {
   RemoteTalk talk(kMagic);
-  EXPECT_EQ(told(talk.take(kMagic + "\nfailed\tscratch_full\t/local\t0 KiB free\n")),
+  EXPECT_EQ(told(talk.take(kMagic + "\nnotice\tmind the gap\n")), "notice mind the gap; ");
+  EXPECT_EQ(told(talk.take("failed\tscratch_full\t/local\t0 KiB free\n")),
             "failed scratch_full /local 0 KiB free; ");
   EXPECT_EQ(told(talk.take("{\"state\":\"failed\",\"cause\":\"cannot_dial_back\","
                            "\"sentence\":\"no route\"}\n")),
