@@ -123,7 +123,9 @@ class Agent::Impl {
   Instant lease_due_;
   std::optional<Instant> beat_due_;
   std::optional<Instant> kill_due_;  ///< end of the grace of StopWorkers
-  bool stopping_ = false;            ///< StopWorkers was obeyed in this generation
+  // How StopWorkers was obeyed in this generation.
+  bool stop_told_ = false;       ///< the trainer writes a checkpoint and ends
+  bool stop_signalled_ = false;  ///< SIGTERM was sent, SIGKILL follows
   protocol::Prepare prepare_;
   std::optional<protocol::Prepared> prepared_;
   std::map<Rank, Worker> workers_;

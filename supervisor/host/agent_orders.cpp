@@ -53,7 +53,8 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       if (newer) {
         // Workers of before are not of the new generation, whatever is ordered about it.
         prepared_.reset();
-        stopping_ = false;
+        stop_told_ = false;
+        stop_signalled_ = false;
         kill_due_.reset();
         generation_ = Generation{frame.generation()};
       }
@@ -253,8 +254,11 @@ void Agent::Impl::obey(Instant, const protocol::Abort& order) {
 }
 
 void Agent::Impl::obey(Instant now, const protocol::StopWorkers& order) {
-  if (std::exchange(stopping_, true)) return;
-  if (job_.trainer() && order.checkpoint()) return tell_all(protocol::worker::Stop{true});
+  if (job_.trainer() && order.checkpoint()) {
+    if (!std::exchange(stop_told_, true)) tell_all(protocol::worker::Stop{true});
+    return;
+  }
+  if (std::exchange(stop_signalled_, true)) return;
   out_.push_back(AskWorkersToEnd{});
   kill_due_ = now + std::chrono::milliseconds(order.grace_ms());
 }

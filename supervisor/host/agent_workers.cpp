@@ -69,7 +69,7 @@ void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   exited.set_lived_seconds(to_seconds(now - worker->started_at));
   for (const auto& line : e.last_lines) exited.add_last_lines(line);
   exited.set_error_message(e.error_message);
-  exited.set_ordered(stopping_ && !job_.trainer());
+  exited.set_ordered(stop_signalled_);
   exited.set_finished(worker->finished);
   if (worker->status.has_step()) exited.set_step(worker->status.step());
   testify(now, e.generation, std::move(evidence));

@@ -1,0 +1,278 @@
+// What an agent keeps and gives up over time: evidence, lease, incarnations, the end.
+#include <gtest/gtest.h>
+
+#include "supervisor/host/agent.h"
+#include "supervisor/host/evidence_book.h"
+#include "tests/supervisor/host/machine.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+using protocol::AgentFrame;
+
+TEST(AgentEvidence, TellsHowAWorkerEnded) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  protocol::worker::Progress progress;
+  progress.step = Step{812};
+  progress.phase = "forward";
+  machine.say(3, 1, progress);
+  machine.pass(250ms);
+  (void)machine.take();
+  WorkerEnded ended;
+  ended.rank = Rank{3};
+  ended.generation = Generation{1};
+  ended.pid = 103;
+  ended.signal = 11;
+  ended.last_lines = {"one", "two"};
+  ended.error_message = "boom";
+  machine.put(ended);
+  const auto frame = machine.only(AgentFrame::kEvidence);
+  const auto& exited = frame.evidence().worker_exited();
+  EXPECT_EQ(frame.generation(), 1U);
+  EXPECT_EQ(frame.evidence().number(), 1U);
+  EXPECT_EQ(exited.signal(), 11);
+  EXPECT_EQ(exited.step(), 812U);
+  EXPECT_EQ(exited.last_lines(1), "two");
+  EXPECT_EQ(exited.error_message(), "boom");
+  EXPECT_FALSE(exited.ordered());
+  EXPECT_DOUBLE_EQ(exited.lived_seconds(), 0.25);
+  machine.put(ended);
+  EXPECT_EQ(machine.count(AgentFrame::kEvidence), 1U) << "one end is one piece of evidence";
+}
+
+TEST(AgentEvidence, IsRepeatedOnEachConnectionUntilAcknowledged) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.killed(2, 1);
+  machine.put(ConnectionDown{"reset"});
+  machine.pass(1s);
+  machine.killed(3, 1);
+  (void)machine.take();
+  machine.put(ConnectionUp{});
+  EXPECT_EQ(machine.count(AgentFrame::kEvidence), 0U) << "not before it is welcomed";
+  machine.welcome();
+  ASSERT_EQ(machine.count(AgentFrame::kEvidence), 2U);
+  for (const auto& frame : machine.frames()) {
+    if (frame.has_evidence() && frame.evidence().number() == 1) {
+      EXPECT_DOUBLE_EQ(frame.evidence().seconds_ago(), 1.0);
+    }
+  }
+  auto acknowledged = machine.order(1);
+  acknowledged.mutable_evidence_acknowledged()->set_number(1);
+  machine.put(FromController{acknowledged});
+  (void)machine.take();
+  machine.put(ConnectionDown{"reset"});
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  EXPECT_EQ(machine.only(AgentFrame::kEvidence).evidence().number(), 2U);
+}
+
+TEST(AgentEvidence, IsBounded) {
+  EvidenceBook book;
+  for (std::size_t i = 0; i < protocol::kEvidenceKeptMax + 5; ++i) {
+    book.add(Instant(), Generation{1}, {});
+  }
+  EXPECT_EQ(book.waiting().size(), protocol::kEvidenceKeptMax);
+  EXPECT_EQ(book.waiting().front().evidence.number(), 6U);
+}
+
+TEST(AgentEvidence, SaysWhyAWorkerCouldNotBeStarted) {
+  Machine machine;
+  machine.make_ready();
+  machine.prepare(1);
+  (void)machine.take();
+  machine.put(WorkerNotStarted{Rank{2}, Generation{1}, "executing /opt/trainer: No such file"});
+  const auto finding = machine.only(AgentFrame::kEvidence).evidence().finding();
+  EXPECT_EQ(finding.kind(), "spawn_failed");
+  EXPECT_EQ(finding.rank(), 2U);
+  EXPECT_NE(finding.sentence().find("No such file"), std::string::npos);
+}
+
+TEST(AgentEvidence, CountsALinkOnlyWhenItChanges) {
+  Machine machine;
+  machine.make_ready();
+  machine.put(LinkSeen{"ib0", true, 0});
+  machine.put(LinkSeen{"ib0", true, 0});
+  EXPECT_EQ(machine.count(AgentFrame::kEvidence), 0U);
+  machine.put(LinkSeen{"ib0", false, 0});
+  EXPECT_FALSE(machine.only(AgentFrame::kEvidence).evidence().link_changed().up());
+}
+
+TEST(AgentHeartbeat, CarriesWhatEachWorkerDoesAndSinceWhen) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  protocol::worker::Progress progress;
+  progress.step = Step{801};
+  progress.phase = "backward";
+  progress.loss = 2.5;
+  progress.sequence = 9;
+  progress.entered = true;
+  machine.say(2, 1, progress);
+  machine.put(ProcessStateSeen{Rank{2}, Generation{1}, "T"});
+  machine.pass(100ms);
+  (void)machine.take();
+  machine.say(2, 1, progress);  // says nothing new
+  machine.pass(100ms);
+  const auto beat = machine.only(AgentFrame::kHeartbeat).heartbeat();
+  ASSERT_EQ(beat.workers_size(), 2);
+  const auto& status = beat.workers(0);
+  EXPECT_EQ(status.rank(), 2U);
+  EXPECT_EQ(status.pid(), 102U);
+  EXPECT_EQ(status.state(), protocol::WORKER_RUNNING);
+  EXPECT_EQ(status.step(), 801U);
+  EXPECT_EQ(status.loss(), 2.5);
+  EXPECT_EQ(status.process_state(), "T");
+  EXPECT_TRUE(status.entered());
+  EXPECT_DOUBLE_EQ(status.since_progress_seconds(), 0.2);
+}
+
+TEST(AgentLease, EndsTheHostsWorkWhenTheControllerIsSilent) {
+  Machine machine(true, 10s);
+  machine.put(ConnectionUp{});
+  machine.welcome(1, 10'000);
+  machine.put(AllGone{});
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(9900ms);
+  (void)machine.take();
+  machine.pass(200ms);
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U);
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.all<Exit>().size(), 1U);
+}
+
+TEST(AgentLease, IsRenewedByEveryFrameOfTheController) {
+  Machine machine(true, 10s);
+  machine.put(ConnectionUp{});
+  machine.welcome(1, 10'000);
+  machine.put(AllGone{});
+  for (int i = 0; i < 5; ++i) {
+    machine.pass(9s);
+    auto beat = machine.order(0);
+    beat.mutable_beat();
+    machine.put(FromController{beat});
+  }
+  EXPECT_TRUE(machine.all<Exit>().empty());
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U) << "that of the beginning";
+}
+
+TEST(AgentLease, AnOldControllerDoesNotRenewIt) {
+  Machine machine(true, 10s);
+  machine.put(ConnectionUp{});
+  machine.welcome(3, 10'000);
+  machine.put(AllGone{});
+  machine.pass(9s);
+  auto beat = machine.order(0, 2);
+  beat.mutable_beat();
+  machine.put(FromController{beat});
+  machine.pass(2s);
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.all<Exit>().size(), 1U);
+}
+
+TEST(AgentIncarnation, ObeysOnlyTheHighestItHasSeen) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"reset"});
+  machine.put(ConnectionUp{});
+  machine.welcome(2);
+  (void)machine.take();
+  auto old = machine.order(9, 1);
+  old.mutable_abort();
+  machine.put(FromController{old});
+  auto leave = machine.order(0, 1);
+  leave.mutable_leave();
+  machine.put(FromController{leave});
+  EXPECT_TRUE(machine.take().empty());
+  machine.put(ConnectionDown{"reset"});
+  machine.put(ConnectionUp{});
+  machine.welcome(1);
+  EXPECT_EQ(machine.all<Reconnect>().size(), 1U);
+  EXPECT_EQ(machine.count(AgentFrame::kHeartbeat), 0U);
+}
+
+TEST(AgentIncarnation, ANewControllerLearnsWhatRunsHere) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(4);
+  machine.killed(2, 4);
+  machine.put(ConnectionDown{"reset"});
+  (void)machine.take();
+  machine.put(ConnectionUp{});
+  const auto hello = machine.only(AgentFrame::kHello).hello();
+  ASSERT_EQ(hello.workers_size(), 1);
+  EXPECT_EQ(hello.workers(0).rank(), 3U);
+  EXPECT_EQ(hello.workers(0).generation(), 4U);
+  EXPECT_EQ(hello.workers(0).pid(), 103U);
+}
+
+TEST(AgentEnd, LeavesOnlyWhenNothingIsLeft) {
+  Machine machine;
+  machine.make_ready();
+  machine.prepare(1);
+  machine.started(2, 1);
+  (void)machine.take();
+  auto leave = machine.order(0);
+  leave.mutable_leave()->set_reason("the job finished");
+  machine.put(FromController{leave});
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U);
+  machine.prepare(2);
+  machine.say(2, 1, protocol::worker::Ready{"10.0.0.2", 7002});
+  EXPECT_TRUE(machine.all<StartWorker>().empty());
+  EXPECT_EQ(machine.count(AgentFrame::kLeft), 0U);
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.count(AgentFrame::kLeft), 1U);
+  const auto said = machine.take();
+  EXPECT_TRUE(std::holds_alternative<Exit>(said.back()));
+  EXPECT_FALSE(machine.deadline());
+}
+
+TEST(AgentEnd, ASignalMakesItLeaveToo) {
+  Machine machine;
+  machine.make_ready();
+  machine.put(LeaveAsked{"asked by signal 15"});
+  machine.put(LeaveAsked{"asked by signal 15"});
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U);
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.all<Exit>().size(), 1U);
+}
+
+TEST(AgentEnd, WhatCannotBeEndedIsNamed) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  (void)machine.take();
+  machine.put(Undead{"process 103 sleeps in the kernel"});
+  EXPECT_EQ(machine.only(AgentFrame::kEvidence).evidence().finding().kind(), "undead");
+  EXPECT_EQ(machine.count(AgentFrame::kWorkersGone), 0U);
+}
+
+TEST(AgentCheckpoints, AreCommittedOnOrderAndTheWorkersLearnIt) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(2);
+  protocol::worker::Written written;
+  written.step = Step{820};
+  written.file = "shard-3-of-4.safetensors";
+  written.bytes = 10;
+  machine.say(3, 2, written);
+  EXPECT_EQ(machine.only(AgentFrame::kWritten).written().rank(), 3U);
+  auto order = machine.order(2);
+  order.mutable_commit()->set_step(820);
+  machine.put(FromController{order});
+  const auto commits = machine.all<CommitCheckpoint>();
+  ASSERT_EQ(commits.size(), 1U);
+  EXPECT_EQ(commits[0].generation, Generation{2});
+  (void)machine.take();
+  machine.put(CommitDone{820, ""});
+  EXPECT_EQ(machine.only(AgentFrame::kCommitted).committed().step(), 820U);
+  EXPECT_EQ(machine.all<TellWorker>().size(), 2U);
+}
+
+}  // namespace
+}  // namespace dlaunch::supervisor::host
