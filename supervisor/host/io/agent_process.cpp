@@ -1,0 +1,313 @@
+#include "supervisor/host/io/agent_process.h"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+#include <chrono>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/io/clock.h"
+#include "base/io/driver.h"
+#include "supervisor/host/agent.h"
+#include "supervisor/host/io/checkpoint_hands.h"
+#include "supervisor/host/io/connection.h"
+#include "supervisor/host/io/process_scan.h"
+#include "supervisor/host/io/self_check.h"
+#include "supervisor/host/io/worker_hands.h"
+
+namespace dlaunch::supervisor::host {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr nanoseconds kScanEvery = 10ms;
+constexpr nanoseconds kUndeadAfter = 5s;
+constexpr nanoseconds kLookEvery = 100ms;  // process states and the data link
+constexpr nanoseconds kFlushLimit = 1s;
+constexpr std::uint64_t kLogBytesMax = std::uint64_t{1} << 30U;
+
+std::uint64_t new_agent_number() {
+  return static_cast<std::uint64_t>(unix_now() * 1e6) ^
+         (static_cast<std::uint64_t>(::getpid()) << 44U);
+}
+
+Identity identity_of(const Bootstrap& bootstrap) {
+  Identity identity;
+  identity.job = bootstrap.job;
+  identity.host = bootstrap.host_id;
+  identity.name = bootstrap.host;
+  identity.build = bootstrap.build;
+  identity.boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("unknown");
+  identity.agent = new_agent_number();
+  identity.pid = static_cast<std::uint32_t>(::getpid());
+  identity.lease = bootstrap.lease;
+  identity.stop_on_lease_end = bootstrap.stop_on_lease_end;
+  return identity;
+}
+
+class AgentProcess {
+ public:
+  AgentProcess(const Bootstrap& bootstrap, std::function<void(const std::string&)> report)
+      : bootstrap_(bootstrap),
+        report_(std::move(report)),
+        agent_(identity_of(bootstrap), monotonic_now()),
+        scan_(bootstrap.job, bootstrap.host),
+        signals_(context_, SIGTERM, SIGINT),
+        look_(context_),
+        sweep_(context_),
+        lock_(context_) {
+    Driver<Agent, Event>::Hands hands;
+    hands.perform = [this](Command&& command) {
+      std::visit([this](auto& c) { perform(c); }, command);
+    };
+    hands.stalled = [](nanoseconds gap) { return Event(Stalled{gap}); };
+    driver_ = std::make_unique<Driver<Agent, Event>>(context_, agent_, DeadlineDue{}, hands);
+  }
+
+  int run() {
+    Connection::Handlers handlers;
+    handlers.dialing = [this](const std::string& address) {
+      say({{"state", "dialing"}, {"address", address}});
+    };
+    handlers.up = [this] { driver_->put(ConnectionUp{}); };
+    handlers.down = [this](const std::string& reason) { driver_->put(ConnectionDown{reason}); };
+    handlers.frame = [this](protocol::ControllerFrame frame) {
+      if (frame.has_welcome()) {
+        say({{"state", "welcomed"}});
+        report_ = nullptr;
+        stale_after_ = std::chrono::milliseconds(frame.welcome().lease_ms());
+        step_pattern_ = frame.welcome().job().step_pattern();
+        checkpoint_directory_ = frame.welcome().job().checkpoint_directory();
+      }
+      driver_->put(FromController{std::move(frame)});
+    };
+    connection_ = std::make_shared<Connection>(context_, bootstrap_, handlers);
+    signals_.async_wait([this](const boost::system::error_code& code, int number) {
+      if (!code) driver_->put(LeaveAsked{"asked by signal " + std::to_string(number)});
+    });
+    // The machine's first wish is a clean host; it is carried out with the first event.
+    connection_->start();
+    driver_->put(DeadlineDue{});
+    look();
+    context_.run();
+    pool_.join();
+    return code_;
+  }
+
+ private:
+  void say(const nlohmann::json& line) {
+    if (report_) report_(line.dump());
+  }
+
+  // ---- commands
+
+  void perform(Send& c) { connection_->send(std::move(c.frame)); }
+  void perform(Reconnect& c) { connection_->reconnect(c.reason); }
+  void perform(Note& c) {
+    std::fprintf(stderr, "%.3f %s\n", unix_now(), c.sentence.c_str());
+    std::fflush(stderr);
+  }
+
+  void perform(StartWorker& c) {
+    trim_logs(bootstrap_.directory() + "/logs", Generation{1}, kLogBytesMax);
+    WorkerHands::Setting setting;
+    setting.directory = bootstrap_.directory();
+    setting.step_pattern = step_pattern_;
+    setting.post = [this](Event event) { driver_->put(std::move(event)); };
+    const auto worker = std::make_shared<WorkerHands>(context_, std::move(c), std::move(setting));
+    workers_[worker->rank()] = worker;
+    worker->start();
+  }
+
+  void perform(TellWorker& c) {
+    const auto found = workers_.find(c.rank);
+    if (found == workers_.end() || found->second->generation() != c.generation) return;
+    found->second->tell(c.message);
+  }
+
+  void perform(AskWorkersToEnd&) {
+    for (const auto& [rank, worker] : workers_) worker->signal(SIGTERM);
+  }
+
+  void perform(KillAll&) {
+    for (const auto& [rank, worker] : workers_) {
+      worker->signal(SIGCONT);
+      worker->signal(SIGKILL);
+    }
+    sweep_began_ = monotonic_now();
+    empty_scans_ = 0;
+    sweep_once();
+  }
+
+  /// Two scans in a row without a find: a process that forks while it is being ended is met again.
+  void sweep_once() {
+    const auto found = scan_.strike();
+    empty_scans_ = found.empty() && all_ended() ? empty_scans_ + 1 : 0;
+    if (empty_scans_ >= 2) {
+      for (auto& [rank, worker] : workers_) worker->close();
+      workers_.clear();
+      driver_->put(AllGone{});
+      return;
+    }
+    if (monotonic_now() - sweep_began_ > kUndeadAfter) {
+      std::string pids;
+      for (const auto pid : found) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+      driver_->put(
+          Undead{"these processes do not die of SIGKILL, they sleep in the kernel (device or "
+                 "storage): " +
+                 pids});
+      return;
+    }
+    sweep_.expires_after(kScanEvery);
+    sweep_.async_wait([this](const boost::system::error_code& code) {
+      if (!code) sweep_once();
+    });
+  }
+
+  [[nodiscard]] bool all_ended() const {
+    for (const auto& [rank, worker] : workers_) {
+      if (!worker->ended() && worker->pid() > 0 && process_state(worker->pid()) != '?' &&
+          process_state(worker->pid()) != 'Z') {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void perform(PickPort& c) {
+    boost::system::error_code code;
+    asio::ip::tcp::acceptor acceptor(context_);
+    const auto address = asio::ip::make_address(data_address_, code);
+    const asio::ip::tcp::endpoint endpoint(address, 0);
+    if (!code) acceptor.open(endpoint.protocol(), code);
+    if (!code) acceptor.bind(endpoint, code);
+    const std::uint32_t port = code ? 0U : acceptor.local_endpoint(code).port();
+    driver_->put(PortPicked{c.generation, port});
+  }
+
+  void perform(CheckSelf& c) {
+    SelfCheckInput input;
+    input.scratch = bootstrap_.directory();
+    input.data_address = bootstrap_.data_address;
+    input.data_interface = bootstrap_.data_interface;
+    input.control_address = connection_->local_address();
+    asio::post(pool_, [this, job = std::move(c.job), input] {
+      auto check = check_self(job, input);
+      asio::post(context_, [this, check = std::move(check)]() mutable {
+        data_address_ = check.ready.facts().data_address();
+        data_interface_ = check.data_interface;
+        driver_->put(SelfChecked{std::move(check.ready), data_interface_});
+      });
+    });
+  }
+
+  void perform(CommitCheckpoint& c) {
+    asio::post(pool_, [this, c = std::move(c)] {
+      auto error = commit_checkpoint(checkpoint_directory_, c.generation, c.commit);
+      driver_->post(CommitDone{c.commit.step(), std::move(error)});
+    });
+  }
+
+  void perform(InspectCheckpoints& c) {
+    asio::post(pool_, [this, c = std::move(c)] {
+      auto found = inspect_checkpoints(c.directory, c.job, c.lock_stale_after);
+      const bool taken = found.error().empty() && found.locked_by().empty();
+      driver_->post(Inspected{std::move(found)});
+      if (!taken) return;
+      asio::post(context_, [this, directory = c.directory] {
+        locked_ = directory;
+        keep_lock();
+      });
+    });
+  }
+
+  void keep_lock() {
+    lock_.expires_after(std::max<nanoseconds>(stale_after_ / 4, 1s));
+    lock_.async_wait([this](const boost::system::error_code& code) {
+      if (code || locked_.empty()) return;
+      asio::post(pool_, [this] {
+        const auto renewed = renew_lock(locked_, bootstrap_.job);
+        if (!renewed) std::fprintf(stderr, "%s\n", renewed.error().text().c_str());
+      });
+      keep_lock();
+    });
+  }
+
+  void perform(Exit& c) {
+    Note note{"over: " + c.reason};
+    perform(note);
+    driver_->stop();
+    signals_.cancel();
+    look_.cancel();
+    sweep_.cancel();
+    lock_.cancel();
+    if (!locked_.empty()) release_lock(locked_, bootstrap_.job);
+    connection_->finish(kFlushLimit, [this] { context_.stop(); });
+  }
+
+  // ---- what is looked at
+
+  void look() {
+    look_.expires_after(kLookEvery);
+    look_.async_wait([this](const boost::system::error_code& code) {
+      if (code) return;
+      for (const auto& [rank, worker] : std::map(workers_)) {
+        if (worker->ended() || worker->pid() <= 0) continue;
+        const std::string letter(1, process_state(worker->pid()));
+        driver_->put(ProcessStateSeen{rank, worker->generation(), letter});
+      }
+      if (!data_interface_.empty()) {
+        const auto carrier = read_file("/sys/class/net/" + data_interface_ + "/carrier", 8);
+        driver_->put(LinkSeen{data_interface_, carrier && carrier->starts_with("1"), 0});
+      }
+      look();
+    });
+  }
+
+  Bootstrap bootstrap_;
+  std::function<void(const std::string&)> report_;
+  asio::io_context context_{1};
+  asio::thread_pool pool_{2};
+  Agent agent_;
+  ProcessScan scan_;
+  asio::signal_set signals_;
+  asio::steady_timer look_, sweep_, lock_;
+  std::unique_ptr<Driver<Agent, Event>> driver_;
+  std::shared_ptr<Connection> connection_;
+  std::map<Rank, std::shared_ptr<WorkerHands>> workers_;
+  std::string data_address_ = "127.0.0.1";
+  std::string data_interface_;
+  std::string checkpoint_directory_;
+  std::string step_pattern_;
+  std::string locked_;
+  nanoseconds stale_after_ = 60s;
+  Instant sweep_began_;
+  int empty_scans_ = 0;
+  int code_ = kAgentOver;
+};
+
+}  // namespace
+
+int run_agent(const Bootstrap& bootstrap, std::function<void(const std::string&)> report) {
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its holder the host is given up
+  ::signal(SIGPIPE, SIG_IGN);
+  rlimit cores{};
+  ::getrlimit(RLIMIT_CORE, &cores);
+  cores.rlim_cur = 0;  // the secret is in memory
+  ::setrlimit(RLIMIT_CORE, &cores);
+  AgentProcess process(bootstrap, std::move(report));
+  return process.run();
+}
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,204 @@
+#include "supervisor/host/io/checkpoint_hands.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+#include "supervisor/host/io/posix.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
+constexpr const char* kLock = "/.dlaunch-lock";
+
+/// "step-800" → 800; nothing for "step-800.g3.partial", "step-" or "step-08x".
+std::optional<std::uint64_t> step_of(std::string_view name) {
+  if (!name.starts_with("step-")) return std::nullopt;
+  name.remove_prefix(5);
+  std::uint64_t step = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), step);
+  const bool whole = error == std::errc{} && end == name.data() + name.size();
+  return whole ? std::optional(step) : std::nullopt;
+}
+
+/// The generation of "step-800.g3.partial".
+std::optional<std::uint64_t> generation_of_partial(std::string_view name) {
+  constexpr std::string_view kEnd = ".partial";
+  const auto mark = name.find(".g");
+  if (!name.starts_with("step-") || !name.ends_with(kEnd) || mark == std::string_view::npos) {
+    return std::nullopt;
+  }
+  const auto digits = name.substr(mark + 2, name.size() - kEnd.size() - mark - 2);
+  std::uint64_t generation = 0;
+  const auto [end, error] =
+      std::from_chars(digits.data(), digits.data() + digits.size(), generation);
+  const bool whole = error == std::errc{} && end == digits.data() + digits.size();
+  return whole ? std::optional(generation) : std::nullopt;
+}
+
+std::string advice(std::error_code code) {
+  if (code == std::errc::no_space_on_device) return "; free some space there";
+  if (code == std::errc::read_only_file_system) return "; it is mounted read-only";
+  if (code == std::errc::permission_denied) return "; this user may not write there";
+  return "";
+}
+
+std::string say(const Error& error) { return error.text() + advice(error.code); }
+
+Result<json> read_manifest(const std::string& directory) {
+  const auto text = read_file(directory + "/manifest.json", kManifestBytesMax);
+  if (!text) return tl::unexpected(text.error());
+  auto manifest = json::parse(*text, nullptr, false);
+  if (!manifest.is_object()) {
+    return failure(std::errc::bad_message, "reading " + directory + "/manifest.json");
+  }
+  return manifest;
+}
+
+json files_of(const protocol::Commit& order) {
+  json files = json::array();
+  for (const auto& file : order.files()) {
+    files.push_back({{"name", file.name()}, {"bytes", file.bytes()}, {"hash", file.hash()}});
+  }
+  return files;
+}
+
+void remove_aside(const fs::path& path) {
+  std::error_code code;
+  const auto trash = path.parent_path() /
+                     (".trash-" + path.filename().string() + "-" + std::to_string(::getpid()));
+  fs::rename(path, trash, code);
+  if (!code) fs::remove_all(trash, code);
+}
+
+void delete_old(const std::string& directory, Generation generation,
+                const protocol::Commit& order) {
+  for (const auto step : order.delete_steps()) {
+    remove_aside(directory + "/step-" + std::to_string(step));
+  }
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    const auto of = generation_of_partial(entry.path().filename().string());
+    if (of && *of < generation.value) remove_aside(entry.path());
+  }
+}
+
+Result<void> complete(const std::string& partial, const protocol::Commit& order) {
+  for (const auto& file : order.files()) {
+    std::error_code code;
+    const auto bytes = fs::file_size(partial + "/" + file.name(), code);
+    if (code) return failure(code, "looking at " + partial + "/" + file.name());
+    if (bytes != file.bytes()) {
+      return failure(std::errc::io_error, partial + "/" + file.name() + " has " +
+                                              std::to_string(bytes) + " bytes where " +
+                                              std::to_string(file.bytes()) + " were written");
+    }
+  }
+  auto manifest = read_manifest(partial);
+  if (!manifest) return tl::unexpected(manifest.error());
+  (*manifest)["files"] = files_of(order);
+  return replace_file(partial + "/manifest.json", manifest->dump(1) + "\n");
+}
+
+/// The same checkpoint may have been committed already: by this order before a reconnect, or by an
+/// older generation that reached the same step.
+std::string compare_existing(const std::string& target, const protocol::Commit& order) {
+  const auto manifest = read_manifest(target);
+  if (!manifest) return say(manifest.error());
+  if (manifest->value("files", json::array()) == files_of(order)) return "";
+  return target + " exists already and is another one; it is kept, move it away if it is wrong";
+}
+
+}  // namespace
+
+std::string commit_checkpoint(const std::string& directory, Generation generation,
+                              const protocol::Commit& order) {
+  const auto target = directory + "/step-" + std::to_string(order.step());
+  const auto partial = target + ".g" + std::to_string(generation.value) + ".partial";
+  std::error_code code;
+  if (fs::exists(target, code)) return compare_existing(target, order);
+  if (const auto done = complete(partial, order); !done) return say(done.error());
+  if (const auto synced = sync_directory(partial); !synced) return say(synced.error());
+  if (::rename(partial.c_str(), target.c_str()) != 0) {
+    const Error error{std::error_code(errno, std::generic_category()), "renaming " + partial};
+    return say(error);
+  }
+  if (const auto synced = sync_directory(directory); !synced) return say(synced.error());
+  delete_old(directory, generation, order);
+  return "";
+}
+
+protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, const std::string& job,
+                                               nanoseconds stale_after) {
+  protocol::CheckpointsFound found;
+  std::error_code code;
+  fs::create_directories(directory, code);
+  if (code) {
+    found.set_error(say(Error{code, "making " + directory}));
+    return found;
+  }
+  const auto probe = directory + "/.dlaunch-probe-" + std::to_string(::getpid());
+  if (const auto written = replace_file(probe, job); !written) {
+    found.set_error(say(written.error()));
+    return found;
+  }
+  struct stat probe_status {
+  }, lock_status{};
+  const bool probed = ::stat(probe.c_str(), &probe_status) == 0;
+  ::unlink(probe.c_str());
+  const auto lock = directory + kLock;
+  const auto holder = read_file(lock, 4096);
+  if (holder && *holder != job && probed && ::stat(lock.c_str(), &lock_status) == 0) {
+    const auto age = seconds(probe_status.st_mtim.tv_sec - lock_status.st_mtim.tv_sec);
+    if (age < stale_after) {
+      found.set_locked_by(*holder);
+      return found;
+    }
+  }
+  if (const auto taken = replace_file(lock, job); !taken) {
+    found.set_error(say(taken.error()));
+    return found;
+  }
+  std::vector<std::uint64_t> steps;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
+  }
+  std::sort(steps.begin(), steps.end());
+  for (const auto step : steps) {
+    const auto manifest = read_manifest(directory + "/step-" + std::to_string(step));
+    if (!manifest) continue;  // not complete, or not ours: the reader of a restore says more
+    auto* fact = found.add_checkpoints();
+    fact->set_step(step);
+    fact->set_world_size(manifest->value("world_size", 0U));
+    fact->set_config(manifest->value("config", json::object()).dump());
+    fact->set_data(manifest->value("data", json::object()).dump());
+  }
+  return found;
+}
+
+Result<void> renew_lock(const std::string& directory, const std::string& job) {
+  const auto holder = read_file(directory + kLock, 4096);
+  if (holder && *holder != job) {
+    return failure(std::errc::device_or_resource_busy,
+                   "renewing the lock of " + directory + ", which the job " + *holder + " took");
+  }
+  return replace_file(directory + kLock, job);
+}
+
+void release_lock(const std::string& directory, const std::string& job) {
+  const auto holder = read_file(directory + kLock, 4096);
+  if (holder && *holder == job) ::unlink((directory + kLock).c_str());
+}
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,32 @@
+// The checkpoint directory as one agent reads and changes it, on the controller's order only.
+#pragma once
+
+#include <string>
+
+#include "base/ids.h"
+#include "base/result.h"
+#include "base/time.h"
+#include "protocol/agent_wire.pb.h"
+
+namespace dlaunch::supervisor::host {
+
+/// Completes `step-N.g<G>.partial` and gives it its final name: sizes checked, `files` added to the
+/// manifest, rename, fsync. A target that exists is compared, never overwritten. Then deletes what
+/// the order says, and what older generations left half written. Blocks; returns "" or the sentence
+/// for the user.
+[[nodiscard]] std::string commit_checkpoint(const std::string& directory, Generation generation,
+                                            const protocol::Commit& order);
+
+/// Makes the directory where it is missing, proves that it can be written, takes its lock for `job`
+/// and lists the complete checkpoints. A foreign lock that was not renewed for `stale_after`, by
+/// the file system's own clock, is taken over. Blocks.
+[[nodiscard]] protocol::CheckpointsFound inspect_checkpoints(const std::string& directory,
+                                                             const std::string& job,
+                                                             nanoseconds stale_after);
+
+/// Says that the job still lives. Blocks.
+[[nodiscard]] Result<void> renew_lock(const std::string& directory, const std::string& job);
+/// Removes the lock if it is still this job's. Blocks.
+void release_lock(const std::string& directory, const std::string& job);
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,116 @@
+#include "supervisor/host/io/holder.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <deque>
+#include <filesystem>
+
+#include "base/io/clock.h"
+#include "supervisor/host/io/agent_process.h"
+#include "supervisor/host/io/posix.h"
+#include "supervisor/host/io/process_scan.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+constexpr std::size_t kRestartsMax = 5;
+constexpr nanoseconds kRestartsWindow = 60s;
+constexpr int kSweepsMax = 500;  // 10 ms each: what does not die in 5 s sleeps in the kernel
+
+pid_t start_agent(const Bootstrap& bootstrap, const std::string& line, int report,
+                  const std::string& self) {
+  auto input = make_pipe();
+  if (!input) return -1;
+  const pid_t pid = ::fork();
+  if (pid < 0) return -1;
+  if (pid == 0) {
+    sigset_t none;
+    sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, nullptr);
+    ::dup2(input->read.get(), 0);
+    if (report >= 0) {
+      ::dup2(report, kReportDescriptor);
+      ::fcntl(kReportDescriptor, F_SETFD, 0);
+    } else {
+      ::close(kReportDescriptor);
+    }
+    ::execl(self.c_str(), "dlaunch-agent", "agent", "--job", bootstrap.job.c_str(), "--host",
+            bootstrap.host.c_str(), nullptr);
+    std::fprintf(stderr, "executing %s: errno %d\n", self.c_str(), errno);
+    ::_exit(126);
+  }
+  input->read.reset();
+  (void)write_all(input->write.get(),
+                  line + "\n");  // the agent that does not read it is seen to die
+  return pid;
+}
+
+/// Two scans in a row without a find; what was orphaned is our child and is reaped on the way.
+void sweep(const Bootstrap& bootstrap) {
+  const ProcessScan scan(bootstrap.job, bootstrap.host);
+  int empty = 0;
+  for (int i = 0; i < kSweepsMax && empty < 2; ++i) {
+    empty = scan.strike().empty() ? empty + 1 : 0;
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    ::usleep(10'000);
+  }
+  if (empty < 2) std::fprintf(stderr, "processes of the job do not die of SIGKILL\n");
+}
+
+}  // namespace
+
+int run_holder(const Bootstrap& bootstrap, const std::string& line, int report,
+               const std::string& self) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  sigset_t watched;
+  sigemptyset(&watched);
+  for (const int number : {SIGTERM, SIGCHLD, SIGINT, SIGHUP}) sigaddset(&watched, number);
+  ::sigprocmask(SIG_BLOCK, &watched, nullptr);
+  std::deque<Instant> restarts;
+  bool over = false;
+  while (!over) {
+    const pid_t agent = start_agent(bootstrap, line, report, self);
+    if (report >= 0) ::close(report);
+    report = -1;
+    if (agent < 0) break;
+    int status = 0;
+    for (bool alive = true; alive;) {
+      int number = 0;
+      if (::sigwait(&watched, &number) != 0) continue;
+      if (number == SIGTERM) ::kill(agent, SIGTERM);
+      int ended = 0;
+      for (pid_t child = 0; (child = ::waitpid(-1, &ended, WNOHANG)) > 0;) {
+        if (child != agent) continue;
+        status = ended;
+        alive = false;
+      }
+    }
+    over = WIFEXITED(status) && WEXITSTATUS(status) == kAgentOver;
+    if (over) break;
+    std::fprintf(stderr, "%.3f the agent died (status %d), another is started\n", unix_now(),
+                 status);
+    const auto now = monotonic_now();
+    while (!restarts.empty() && restarts.front() + kRestartsWindow < now) restarts.pop_front();
+    if (restarts.size() >= kRestartsMax) {
+      std::fprintf(stderr, "the agent died %zu times in a minute: given up\n", restarts.size() + 1);
+      break;
+    }
+    restarts.push_back(now);
+  }
+  sweep(bootstrap);
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(bootstrap.directory(), ignored)) {
+    if (entry.is_socket(ignored)) std::filesystem::remove(entry.path(), ignored);
+  }
+  return over ? 0 : 1;
+}
+
+}  // namespace dlaunch::supervisor::host

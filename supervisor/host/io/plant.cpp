@@ -1,0 +1,197 @@
+#include "supervisor/host/io/plant.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/io/clock.h"
+#include "supervisor/host/io/bootstrap.h"
+#include "supervisor/host/io/holder.h"
+#include "supervisor/host/io/posix.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+using nlohmann::json;
+
+constexpr nanoseconds kWelcomeLimit = 8s;  // every address was dialled twice by then
+constexpr nanoseconds kTakeOverLimit = 5s;
+constexpr useconds_t kPollMicroseconds = 20'000;
+
+void say(const json& line) {
+  std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+  std::fflush(stdout);
+}
+
+int fail(const std::string& cause, const std::string& sentence) {
+  say({{"state", "failed"}, {"cause", cause}, {"sentence", sentence}});
+  return 1;
+}
+
+Result<std::string> read_line() {
+  std::string line;
+  std::array<char, 4096> bytes{};
+  while (line.find('\n') == std::string::npos) {
+    if (line.size() > kBootstrapBytesMax) {
+      return failure(std::errc::message_size, "reading the bootstrap");
+    }
+    const auto count = ::read(0, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return failure(std::errc::connection_reset, "reading the bootstrap from stdin");
+    line.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  return line.substr(0, line.find('\n'));
+}
+
+/// Each part 0700 and ours; a foreign directory in our place is somebody's trap.
+Result<void> make_directory(const Bootstrap& bootstrap) {
+  for (const auto& path :
+       {bootstrap.scratch, bootstrap.scratch + "/" + bootstrap.job, bootstrap.directory()}) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+      return failure_from_errno(errno, "making " + path);
+    }
+    struct stat status {};
+    if (::lstat(path.c_str(), &status) != 0) return failure_from_errno(errno, "looking at " + path);
+    if (!S_ISDIR(status.st_mode) || status.st_uid != ::geteuid() || (status.st_mode & 0077) != 0) {
+      return failure(std::errc::permission_denied,
+                     path + " is not this user's own directory with mode 0700");
+    }
+  }
+  return {};
+}
+
+/// An older holder of this job and host is asked to leave, then made to.
+Result<Fd> take_over(const Bootstrap& bootstrap) {
+  const auto path = bootstrap.directory() + "/holder.lock";
+  Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.is_open()) return failure_from_errno(errno, "opening " + path);
+  const auto began = monotonic_now();
+  int signals = 0;
+  while (::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    const auto waited = monotonic_now() - began;
+    if (waited > kTakeOverLimit) {
+      return failure(std::errc::timed_out, "waiting for an older agent of this job to leave");
+    }
+    const auto pid = static_cast<pid_t>(std::atoi(read_file(path, 32).value_or("0").c_str()));
+    const auto line = read_file("/proc/" + std::to_string(pid) + "/cmdline", 4096).value_or("");
+    const bool ours = pid > 1 && line.find("holder") != std::string::npos &&
+                      line.find(bootstrap.job) != std::string::npos;
+    if (ours && signals == 0) {
+      ::kill(pid, SIGTERM);
+      ++signals;
+    } else if (ours && signals == 1 && waited > kTakeOverLimit / 2) {
+      ::kill(pid, SIGKILL);
+      ++signals;
+    }
+    ::usleep(kPollMicroseconds);
+  }
+  return lock;
+}
+
+pid_t start_holder(const Bootstrap& bootstrap, const std::string& self, int input, int report,
+                   int lock) {
+  const pid_t pid = ::fork();
+  if (pid != 0) return pid;
+  ::setsid();
+  const auto log = bootstrap.directory() + "/agent.log";
+  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  // Out of the way of the numbers they are given.
+  const int high_input = ::fcntl(input, F_DUPFD, 10);
+  const int high_report = ::fcntl(report, F_DUPFD, 10);
+  const int high_lock = ::fcntl(lock, F_DUPFD, 10);
+  const int high_file = ::fcntl(file, F_DUPFD, 10);
+  ::dup2(high_input, 0);
+  ::dup2(high_file, 1);
+  ::dup2(high_file, 2);
+  ::dup2(high_report, kReportDescriptor);
+  ::dup2(high_lock, kLockDescriptor);
+  for (const int number : {high_input, high_report, high_lock, high_file}) ::close(number);
+  ::execl(self.c_str(), "dlaunch-agent", "holder", "--job", bootstrap.job.c_str(), "--host",
+          bootstrap.host.c_str(), nullptr);
+  ::_exit(126);
+}
+
+/// Passes the agent's lines on until it is welcomed; the last failure is the cause of the silence.
+int follow(const Bootstrap& bootstrap, int report, pid_t holder) {
+  std::string buffer;
+  std::string last_address;
+  const auto due = monotonic_now() + kWelcomeLimit;
+  while (true) {
+    const auto left = due - monotonic_now();
+    pollfd entry{report, POLLIN, 0};
+    if (left <= 0ns || ::poll(&entry, 1, static_cast<int>(left / 1ms) + 1) == 0) {
+      ::kill(holder, SIGTERM);
+      return fail("cannot_dial_back", "it cannot reach the controller at " + last_address +
+                                          "; is a firewall between them, or is [network] "
+                                          "controller_address wrong?");
+    }
+    std::array<char, 4096> bytes{};
+    const auto count = ::read(report, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) {
+      ::kill(holder, SIGTERM);
+      return fail("agent_failed",
+                  "the agent ended at once; its log is " + bootstrap.directory() + "/agent.log");
+    }
+    buffer.append(bytes.data(), static_cast<std::size_t>(count));
+    for (auto end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
+      const auto line = json::parse(buffer.substr(0, end), nullptr, false);
+      buffer.erase(0, end + 1);
+      if (!line.is_object()) continue;
+      say(line);
+      const auto state = line.value("state", "");
+      if (state == "dialing") last_address = line.value("address", "");
+      if (state == "welcomed") return 0;
+    }
+  }
+}
+
+}  // namespace
+
+int run_plant(const std::string& self) {
+  ::signal(SIGPIPE, SIG_IGN);
+  const auto line = read_line();
+  if (!line) return fail("agent_failed", line.error().text());
+  const auto bootstrap = parse_bootstrap(*line);
+  if (!bootstrap) return fail("agent_failed", bootstrap.error().text());
+  if (const auto made = make_directory(*bootstrap); !made) {
+    const bool full = made.error().code == std::errc::no_space_on_device;
+    const bool fixed = made.error().code == std::errc::read_only_file_system;
+    return fail(full    ? "scratch_full"
+                : fixed ? "scratch_read_only"
+                        : "scratch_foreign",
+                made.error().text());
+  }
+  auto lock = take_over(*bootstrap);
+  if (!lock) return fail("agent_failed", lock.error().text());
+  auto input = make_pipe();
+  auto report = make_pipe();
+  if (!input || !report) return fail("agent_failed", "too many files are open on this host");
+  const auto holder =
+      start_holder(*bootstrap, self, input->read.get(), report->write.get(), lock->get());
+  if (holder < 0) return fail("agent_failed", "this host has no room for another process");
+  report->write.reset();
+  input->read.reset();
+  const auto number = std::to_string(holder) + "\n";
+  if (::ftruncate(lock->get(), 0) == 0)
+    (void)!::pwrite(lock->get(), number.data(), number.size(), 0);
+  lock->reset();
+  if (!write_all(input->write.get(), *line + "\n")) {
+    return fail("agent_failed", "the holder ended at once");
+  }
+  input->write.reset();
+  say({{"state", "started"}, {"pid", holder}});
+  return follow(*bootstrap, report->read.get(), holder);
+}
+
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,125 @@
+#include "supervisor/host/io/worker_process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+/// What the child reports when it cannot become the program.
+struct ChildFailure {
+  int number = 0;
+  int where = 0;  ///< 0: directory, 1: exec
+};
+
+std::vector<std::string> merged_environment(const std::map<std::string, std::string>& over) {
+  std::map<std::string, std::string> all;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string text(*entry);
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) all[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  for (const auto& [name, value] : over) all[name] = value;
+  std::vector<std::string> list;
+  for (const auto& [name, value] : all) list.push_back(name + "=" + value);
+  return list;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> result;
+  for (auto& word : words) result.push_back(word.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+/// execvpe of the child's own PATH: glibc's looks into the caller's.
+std::string resolve(const std::string& command, const std::vector<std::string>& environment) {
+  if (command.find('/') != std::string::npos) return command;
+  std::string paths = "/usr/bin:/bin";
+  for (const auto& entry : environment) {
+    if (entry.starts_with("PATH=")) paths = entry.substr(5);
+  }
+  for (std::size_t begin = 0; begin <= paths.size();) {
+    const auto end = std::min(paths.find(':', begin), paths.size());
+    const auto path = paths.substr(begin, end - begin) + "/" + command;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+    begin = end + 1;
+  }
+  return command;
+}
+
+[[noreturn]] void become_program(const std::string& path, char* const* argv, char* const* envp,
+                                 const std::string& directory, int out, int error, int report) {
+  ::setsid();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, 0);
+  ::dup2(out, 1);
+  ::dup2(error, 2);
+  ChildFailure failure;
+  if (!directory.empty() && ::chdir(directory.c_str()) != 0) {
+    failure = {errno, 0};
+  } else {
+    ::execve(path.c_str(), argv, envp);
+    failure = {errno, 1};
+  }
+  (void)!::write(report, &failure, sizeof(failure));
+  ::_exit(127);
+}
+
+}  // namespace
+
+Result<SpawnedWorker> spawn_worker(const SpawnOrder& order) {
+  auto out = make_pipe();
+  auto error = make_pipe();
+  auto report = make_pipe();
+  if (!out || !error || !report) return failure(std::errc::too_many_files_open, "making pipes");
+  auto argv_words = order.argv;
+  auto environment_words = merged_environment(order.environment);
+  const auto path = resolve(argv_words.front(), environment_words);
+  const auto argv = pointers(argv_words);
+  const auto envp = pointers(environment_words);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid < 0) return failure_from_errno(errno, "starting " + path);
+  if (pid == 0) {
+    if (::getppid() != parent) ::_exit(127);
+    become_program(path, argv.data(), envp.data(), order.directory, out->write.get(),
+                   error->write.get(), report->write.get());
+  }
+  out->write.reset();
+  error->write.reset();
+  report->write.reset();
+  ChildFailure failed;
+  const auto count = ::read(report->read.get(), &failed, sizeof(failed));  // closed by exec: 0
+  if (count == sizeof(failed)) {
+    ::waitpid(pid, nullptr, 0);
+    return failure_from_errno(
+        failed.number, failed.where == 0 ? "entering " + order.directory : "executing " + path);
+  }
+  SpawnedWorker worker;
+  worker.pid = pid;
+  worker.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  if (!worker.pidfd.is_open()) {
+    const int number = errno;
+    ::kill(pid, SIGKILL);
+    ::waitpid(pid, nullptr, 0);
+    return failure_from_errno(number, "watching " + path);
+  }
+  for (auto* end : {&out->read, &error->read}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  worker.out = std::move(out->read);
+  worker.error = std::move(error->read);
+  return worker;
+}
+
+}  // namespace dlaunch::supervisor::host

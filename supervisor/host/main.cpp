@@ -1,0 +1,64 @@
+// dlaunch-agent: plant, holder and agent in one static binary that needs nothing on its host.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <string>
+#include <string_view>
+
+#include "supervisor/host/io/agent_process.h"
+#include "supervisor/host/io/bootstrap.h"
+#include "supervisor/host/io/holder.h"
+#include "supervisor/host/io/plant.h"
+#include "supervisor/host/io/posix.h"
+
+namespace {
+
+using namespace dlaunch::supervisor::host;
+
+/// The whole of stdin: the line that the process above keeps in memory.
+std::string read_stdin() {
+  std::string text;
+  std::array<char, 4096> bytes{};
+  while (text.size() <= kBootstrapBytesMax) {
+    const auto count = ::read(0, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(bytes.data(), static_cast<std::size_t>(count));
+  }
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+int fail(const std::string& sentence) {
+  std::fprintf(stderr, "dlaunch-agent: %s\n", sentence.c_str());
+  return 64;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  const std::string_view verb = count > 1 ? arguments[1] : "";
+  std::array<char, 4096> path{};
+  const auto length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
+  const std::string self(path.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  if (verb == "plant") return run_plant(self);
+  if (verb != "holder" && verb != "agent") {
+    return fail("it is started by dlaunch; there is nothing to call by hand");
+  }
+  const auto line = read_stdin();
+  const auto bootstrap = parse_bootstrap(line);
+  if (!bootstrap) return fail(bootstrap.error().text());
+  const bool reports = ::fcntl(kReportDescriptor, F_GETFD) >= 0;
+  if (verb == "holder") {
+    return run_holder(*bootstrap, line, reports ? kReportDescriptor : -1, self);
+  }
+  if (!reports) return run_agent(*bootstrap, nullptr);
+  ::fcntl(kReportDescriptor, F_SETFD, FD_CLOEXEC);
+  return run_agent(*bootstrap, [](const std::string& said) {
+    (void)write_all(kReportDescriptor, said + "\n");
+    if (said.find("welcomed") != std::string::npos) ::close(kReportDescriptor);
+  });
+}
