@@ -100,6 +100,7 @@ std::optional<Happening> judge_finding(const protocol::Finding& finding, const s
   } else if (finding.kind() == "port_conflict" || finding.kind() == "storage") {
     happening.cause = finding.kind();
   } else if (finding.kind() == "undead") {
+    happening.weight = Weight::cascade;  // seen when something else has ended its generation
     happening.cause = "unknown";
   } else {
     return std::nullopt;

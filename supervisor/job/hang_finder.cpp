@@ -66,8 +66,8 @@ std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits
   happening.host = culprit->host;
   happening.rank = Rank{culprit->status.rank()};
   happening.happened_at = *culprit->changed_at;
-  happening.what = "rank " + std::to_string(culprit->status.rank()) + " makes no progress since " +
-                   format_duration(now - *culprit->changed_at) + " after step " +
+  happening.what = "rank " + std::to_string(culprit->status.rank()) + " has made no progress for " +
+                   format_duration(now - *culprit->changed_at) + " since step " +
                    std::to_string(culprit->status.step()) + ": " + what_it_does(culprit->status);
   return happening;
 }

@@ -1,12 +1,24 @@
 #include "supervisor/job/incident_book.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <utility>
 
 #include "base/check.h"
 
 namespace dlaunch::supervisor::job {
+namespace {
+
+int reach(const std::string& verdict) {
+  constexpr std::array kReach = {"",     "ride_out", "restart_workers", "replace_host", "shrink",
+                                 "wait", "stop"};
+  const auto found = std::find(kReach.begin(), kReach.end(), verdict);
+  DL_CHECK(found != kReach.end(), "a verdict is one of docs/states.md");
+  return static_cast<int>(found - kReach.begin());
+}
+
+}  // namespace
 
 void IncidentBook::add(Happening happening, Generation broken, Instant now) {
   happening.happened_at = std::min(happening.happened_at, now);
@@ -47,7 +59,8 @@ bool IncidentBook::judge() {
 
 void IncidentBook::verdict(std::string verdict, std::string what_is_done) {
   if (!open_) return;
-  incidents_.back().verdict = std::move(verdict);
+  auto& shown = incidents_.back().verdict;
+  if (reach(verdict) >= reach(shown)) shown = std::move(verdict);
   if (incidents_.back().verdict == "stop") open_->cause = open_->round_cause;
   open_->done = std::move(what_is_done);
   write(open_->opened);
@@ -65,8 +78,13 @@ void IncidentBook::mark(std::optional<Instant> Open::*phase, Instant now) {
   write(now);
 }
 
-void IncidentBook::close(Instant now) {
+void IncidentBook::call(const std::string& cause) {
+  if (open_) open_->happenings[open_->round_cause].cause = cause;
+}
+
+void IncidentBook::close(Instant now, bool stepped) {
   if (!open_) return;
+  open_->stepped = stepped;
   incidents_.back().closed = true;
   write(now);
   open_.reset();
@@ -94,7 +112,7 @@ void IncidentBook::write(Instant now) {
   seconds.replace = phase(open_->replaced);
   seconds.regroup = phase(open_->regrouped);
   seconds.restore = phase(open_->restored);
-  seconds.first_step = incident.closed ? phase(now) : 0;
+  seconds.first_step = open_->stepped ? phase(now) : 0;
   seconds.total = to_seconds(last - open_->happened);
 }
 

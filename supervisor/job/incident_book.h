@@ -30,15 +30,21 @@ class IncidentBook {
   void begin_round();
   /// Chooses the cause; true: another than before.
   bool judge();
-  /// "stop" also makes the present round's cause the incident's: it is why the job ends.
+  /// The furthest-reaching of the incident's verdicts is shown. "stop" also makes the present
+  /// round's cause the incident's: it is why the job ends.
   void verdict(std::string verdict, std::string what_is_done);
+
+  /// The present round's cause gets another name.
+  void call(const std::string& cause);
 
   void aborted(Instant now) { mark(&Open::aborted, now); }
   void replaced(Instant now) { mark(&Open::replaced, now); }
   void regrouped(Instant now) { mark(&Open::regrouped, now); }
   void restored(Instant now, std::uint64_t lost_steps);
-  /// The first new step, or the end of the job, closes it.
-  void close(Instant now);
+  /// The first new step closes it.
+  void close(Instant now) { close(now, true); }
+  /// The end of the job closes it; there was no first step.
+  void give_up(Instant now) { close(now, false); }
 
   /// What explains the present round; the incident shows what explains all of it.
   [[nodiscard]] const Happening& cause() const;
@@ -54,10 +60,12 @@ class IncidentBook {
     std::size_t round = 0;  ///< index of its first
     std::size_t cause = 0, round_cause = 0;
     std::string done;
+    bool stepped = false;
     Instant happened, opened;
     std::optional<Instant> aborted, replaced, regrouped, restored;
   };
   void mark(std::optional<Instant> Open::*phase, Instant now);
+  void close(Instant now, bool stepped);
   void write(Instant now);
 
   std::uint64_t last_id_;

@@ -89,6 +89,11 @@ std::vector<Command> Job::Impl::step(Instant now, const Event& event) {
   if (!std::holds_alternative<Over>(state_)) {
     std::visit([&](const auto& e) { on(now, e); }, event);
   }
+  // An abort waits for nothing, not even for the record of why it was ordered.
+  std::stable_partition(out_.begin(), out_.end(), [](const Command& command) {
+    const auto* send = std::get_if<Send>(&command);
+    return send != nullptr && send->body.has_abort();
+  });
   return std::exchange(out_, {});
 }
 

@@ -123,8 +123,7 @@ void Job::Impl::happened(Instant now, Happening happening) {
   auto& abort = std::get<Aborting>(state_);
   if (!abort.judge_due && active) abort.judge_due = now + policy_.cause_window;
   if (dead_host) {
-    abort.acknowledged.insert(*dead_host);
-    abort.gone.insert(*dead_host);
+    abort.excused.insert(*dead_host);
   }
   if (aborting && !abort.judge_due) judge_cause_now();
   incident_changed();
@@ -177,8 +176,9 @@ void Job::Impl::settle_abort(Instant now) {
   if (aborting == nullptr) return;
   const auto hosts = members();
   const auto all = [&](const std::set<HostId>& answered) {
-    return std::all_of(hosts.begin(), hosts.end(),
-                       [&](HostId host) { return answered.contains(host); });
+    return std::all_of(hosts.begin(), hosts.end(), [&](HostId host) {
+      return answered.contains(host) || aborting->excused.contains(host);
+    });
   };
   if (all(aborting->acknowledged) && !std::exchange(aborting->said_aborted, true)) {
     record("aborted", {}, {}, "after " + format_duration(now - aborting->began));
@@ -192,7 +192,7 @@ void Job::Impl::settle_abort(Instant now) {
   if (!gone && now < aborting->due) return;
   if (!gone) {
     for (const auto host : hosts) {
-      if (aborting->gone.contains(host)) continue;
+      if (aborting->gone.contains(host) || aborting->excused.contains(host)) continue;
       unusable_.insert(host);
       record("host_unusable", host, {},
              "its workers were not gone within " + format_duration(policy_.abort_deadline));
@@ -211,6 +211,11 @@ void Job::Impl::decide(Instant now) {
   if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {
+    if (inputs.users_error) {
+      incidents_.call("user_error");
+      record("cause_revised", inputs.cause.host, inputs.cause.rank,
+             "user_error: " + inputs.cause.what);
+    }
     incidents_.verdict("stop", "the job stops: " + refusal->sentence);
     const auto& incident = incidents_.present();
     record("verdict", incident.host, incident.rank, "stop: " + refusal->sentence);

@@ -42,6 +42,7 @@ class Job::Impl {
   };
   struct Forming {                      ///< Formed or CannotForm
     std::optional<Instant> give_up_at;  ///< set while below the minimum
+    std::string missing;                ///< who, and why
   };
   struct Journaling {  ///< Journaled
     std::uint64_t ticket = 0;
@@ -66,6 +67,7 @@ class Job::Impl {
     Instant began, due;
     std::optional<Instant> judge_due;  ///< cause_window
     std::set<HostId> acknowledged, gone;
+    std::set<HostId> excused;  ///< lost, or their agent is: no answer is to be had
     bool said_aborted = false;
   };
   struct Over {};

@@ -263,7 +263,7 @@ void Job::Impl::on(Instant now, const RegroupAsked& e) {
 void Job::Impl::become_over(Instant now, int code, JobState state, std::string sentence) {
   if (incidents_.is_open()) {
     if (incidents_.present().verdict.empty()) incidents_.verdict("stop", sentence);
-    incidents_.close(now);
+    incidents_.give_up(now);
     incident_changed();
   }
   state_ = Over{};
@@ -289,9 +289,10 @@ void Job::Impl::on(Instant now, const DeadlineDue&) {
   if (std::holds_alternative<MakingSure>(state_)) {
     return become_forming(now, "the lease of the lost hosts is over");
   }
-  if (std::holds_alternative<Forming>(state_)) {
+  if (const auto* forming = std::get_if<Forming>(&state_)) {
     return become_over(now, to_int(ExitCode::hosts_missing), JobState::failed,
-                       "gave up waiting for hosts: " + reason_);
+                       "gave up after waiting " + format_duration(policy_.wait_for_host) +
+                           " for hosts: " + forming->missing);
   }
   if (const auto* preparing = std::get_if<Preparing>(&state_)) {
     std::set<HostId> answered;

@@ -51,6 +51,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
   if (stop_)
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
                        "stopped while it waited for hosts: " + stop_->reason);
+  forming->missing = e.sentence;
   if (!forming->give_up_at) forming->give_up_at = now + policy_.wait_for_host;
   if (incidents_.is_open()) {
     incidents_.verdict("wait", "waiting for a host");
@@ -200,6 +201,7 @@ void Job::Impl::on(Instant, const DataKnown& e) { data_ = e.json; }
 // ---- preparing and joining
 
 void Job::Impl::become_preparing(Instant now) {
+  if (!has_checkpoints()) restore_step_.reset();  // a program knows by itself where it was
   state_ = Preparing{now + policy_.start_limit, {}};
   std::uint32_t index = 0;
   for (const auto& member : plan_.members) {
