@@ -108,7 +108,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
     reader.complain("logical_batches", "must be a power of two");
   }
   reader.whole("micro_batch", settings.micro_batch, 1, kMicroBatchMax);
-  reader.number("learning_rate", settings.learning_rate, 0, 1e6);
+  reader.number("learning_rate", settings.learning_rate, 0, 1e30);
   reader.whole("seed", settings.seed, 0, kAny);
   reader.whole("warmup_steps", settings.warmup_steps, 0, kAny);
   reader.number("weight_decay", settings.weight_decay, 0, 1e6);

@@ -1,8 +1,6 @@
 // Parks, takes assignments and answers the agent, generation after generation in one process.
 #include "trainer/worker.h"
 
-#include <unistd.h>
-
 #include <cstdio>
 #include <optional>
 #include <string>
@@ -38,9 +36,8 @@ class Worker {
 
   int run() {
     generation_ = environment_.generation;
-    link_.send(generation_,
-               message::Hello{protocol::kProtocolVersion, environment_.rank,
-                              environment_.local_rank, static_cast<std::uint32_t>(::getpid())});
+    link_.send(generation_, message::Hello{protocol::kProtocolVersion, environment_.rank,
+                                           environment_.local_rank, environment_.pid});
     auto listener = comm::MeshListener::open(environment_.data_address);
     if (!listener) return fail({FailingCategory::config_error, listener.error().text()});
     link_.send(generation_, message::Ready{listener->address(), listener->port()});

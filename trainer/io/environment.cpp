@@ -1,6 +1,8 @@
 // Reads the variables, all problems at once.
 #include "trainer/io/environment.h"
 
+#include <unistd.h>
+
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
@@ -48,6 +50,8 @@ Result<Environment> read_environment() {
   environment.rank = Rank{reader.whole<std::uint32_t>("RANK")};
   environment.local_rank = reader.whole<std::uint32_t>("LOCAL_RANK");
   environment.world_size = reader.whole<std::uint32_t>("WORLD_SIZE");
+  environment.pid = static_cast<std::uint32_t>(::getpid());
+  environment.process_id = static_cast<std::uint32_t>(::getpid());
   if (reader.problems().empty()) return environment;
   return failure(std::error_code{}, reader.problems());
 }

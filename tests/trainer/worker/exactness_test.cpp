@@ -1,0 +1,105 @@
+// The same weights, bit for bit, whatever the number of ranks and whatever happened on the way.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include "tests/trainer/worker/worker_fixture.h"
+
+namespace dlaunch::trainer {
+namespace {
+
+namespace message = protocol::worker;
+
+class Exactness : public WorkerTest {};
+
+TEST_F(Exactness, OneTwoThreeAndFourRanksEndWithTheSameBytes) {
+  const auto expected = undisturbed(settings(), 12);
+  for (std::uint32_t ranks = 2; ranks <= 4; ++ranks) {
+    auto job = make_job(settings(), "ranks-" + std::to_string(ranks));
+    job.run(ranks);
+    for (std::size_t i = 0; i < job.size(); ++i) {
+      EXPECT_EQ(job.worker(i).exit_code(), 0) << job.worker(i).output();
+    }
+    job.commit(12);
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
+    expect_same_bytes(job.tensors(12), expected);
+  }
+}
+
+TEST_F(Exactness, ARunResumedAtAnotherNumberOfRanksEndsWithTheSameBytes) {
+  const auto expected = undisturbed(settings(12), 12);
+  auto job = make_job(settings(4));
+  job.run(3);
+  job.commit(4);
+  job.use_trainer(settings(9).dump());
+  job.run(1, 4);
+  job.commit(9);
+  job.use_trainer(settings(12).dump());
+  job.run(2, 9);
+  job.commit(12);
+  expect_same_bytes(job.tensors(12), expected);
+}
+
+TEST_F(Exactness, AKilledRankCostsTimeAndNoBit) {
+  auto trainer = settings(12);
+  trainer["checkpoint_every_steps"] = 4;
+  const auto expected = undisturbed(settings(12), 12);
+  auto job = make_job(trainer);
+  job.start(3);
+  job.assign(Generation{1});
+  job.go();
+  job.wait_until("step 4 is on disk everywhere", [&] { return job.all_said<message::Written>(); });
+  job.worker(1).kill(SIGKILL);
+  job.wait_until("the killed rank is gone", [&] { return job.worker(1).ended(); });
+  job.commit(4);
+  job.forget_all();
+  job.start(2, Generation{2});
+  job.assign(Generation{2}, 4);
+  job.go();
+  job.wait_all_ended();
+  job.commit(12);
+  expect_same_bytes(job.tensors(12), expected);
+}
+
+TEST_F(Exactness, SurvivorsGoOnInTheirProcessesWithTheSameBytes) {
+  auto trainer = settings(40);
+  trainer["checkpoint_every_steps"] = 4;
+  const auto expected = undisturbed(settings(40), 40);
+  auto job = make_job(trainer);
+  job.start(3);
+  job.assign(Generation{1});
+  job.go();
+  job.wait_until("step 4 is on disk everywhere", [&] { return job.all_said<message::Written>(); });
+  job.worker(1).kill(SIGKILL);
+  job.wait_until("the survivors say who was lost", [&] {
+    return job.worker(0).last<message::Failing>() && job.worker(2).last<message::Failing>();
+  });
+  for (const std::size_t survivor : {0u, 2u}) {
+    const auto failing = *job.worker(survivor).last<message::Failing>();
+    EXPECT_EQ(failing.category, message::FailingCategory::peer_lost);
+    EXPECT_EQ(failing.suspect_rank, Rank{1}) << failing.reason;
+    EXPECT_FALSE(job.worker(survivor).ended());
+  }
+  job.commit(4);
+  job.forget(1);
+  job.tell_all(message::Abort{"rank 1 was killed"});
+  job.assign(Generation{2}, 4);
+  job.go();
+  job.wait_all_ended();
+  EXPECT_EQ(job.worker(1).exit_code(), 0) << job.worker(1).output();
+  job.commit(40);
+  expect_same_bytes(job.tensors(40), expected);
+}
+
+TEST_F(Exactness, TwoThreadsPerRankGiveTheSameBytesOnAnyNumberOfRanks) {
+  auto trainer = settings(4);
+  trainer["threads"] = 2;
+  const auto expected = undisturbed(trainer, 4);
+  auto job = make_job(trainer);
+  job.run(2);
+  job.commit(4);
+  expect_same_bytes(job.tensors(4), expected);
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer
