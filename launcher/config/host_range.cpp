@@ -1,5 +1,6 @@
 #include "launcher/config/host_range.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -9,6 +10,7 @@ namespace dlaunch::launcher::config {
 namespace {
 
 constexpr std::size_t kDigitsMax = 9;
+constexpr std::size_t kNameBytesMax = 255;
 
 tl::unexpected<Error> wrong(std::string_view text, const std::string& why) {
   return failure(std::error_code{}, "`" + std::string(text) + "` " + why);
@@ -55,6 +57,10 @@ Result<std::vector<std::string>> expand_range(std::string_view text) {
   auto rest = text;
   while (!rest.empty()) {
     const auto open = rest.find_first_of("[]");
+    if (names.front().size() + std::min(open, rest.size()) > kNameBytesMax) {
+      return wrong(text.substr(0, kNameBytesMax),
+                   "… is longer than " + std::to_string(kNameBytesMax) + " characters");
+    }
     for (auto& name : names) name += rest.substr(0, open);
     if (open == std::string_view::npos) break;
     const auto close = rest.find_first_of("[]", open + 1);

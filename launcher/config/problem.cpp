@@ -22,6 +22,21 @@ std::size_t distance(std::string_view a, std::string_view b) {
   return row.back();
 }
 
+/// What a file holds must not move the cursor of who reads about it.
+std::string printable(std::string text) {
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= ' ' && byte != 0x7F) {
+      result += c;
+    } else {
+      constexpr const char* kDigits = "0123456789abcdef";
+      result += {'\\', 'x', kDigits[byte / 16], kDigits[byte % 16]};
+    }
+  }
+  return result;
+}
+
 }  // namespace
 
 std::string to_text(const Problem& problem) {
@@ -30,7 +45,7 @@ std::string to_text(const Problem& problem) {
     text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
   }
   text += ": " + problem.what;
-  return problem.expected.empty() ? text : text + "; " + problem.expected;
+  return printable(problem.expected.empty() ? text : text + "; " + problem.expected);
 }
 
 std::string to_text(std::vector<Problem> problems) {

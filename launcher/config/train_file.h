@@ -101,6 +101,9 @@ struct TrainFile {
   std::vector<std::string> notices;  ///< what is accepted but has no effect yet
 };
 
+/// Larger ones are refused.
+constexpr std::size_t kTrainBytesMax = 1024 * 1024;
+
 /// Where relative paths, `~` and --set count from.
 struct TrainContext {
   std::string file;       ///< for problems
@@ -113,6 +116,9 @@ using TrainOrProblems = std::variant<TrainFile, std::vector<Problem>>;
 
 /// Every unknown, ineffective or wrong key is a problem with its place, all at once.
 [[nodiscard]] TrainOrProblems parse_train(std::string_view text, const TrainContext& context);
+
+/// What [program] inherits when it does not say.
+[[nodiscard]] std::vector<std::string> default_inherit();
 
 /// The environment variables that `patterns` choose; "CONDA_*" chooses by the beginning.
 [[nodiscard]] std::map<std::string, std::string> inherited(
