@@ -51,7 +51,6 @@ Result<Environment> read_environment() {
   environment.local_rank = reader.whole<std::uint32_t>("LOCAL_RANK");
   environment.world_size = reader.whole<std::uint32_t>("WORLD_SIZE");
   environment.pid = static_cast<std::uint32_t>(::getpid());
-  environment.process_id = static_cast<std::uint32_t>(::getpid());
   if (reader.problems().empty()) return environment;
   return failure(std::error_code{}, reader.problems());
 }

@@ -17,7 +17,6 @@ struct Environment {
   Rank rank;                 ///< RANK
   std::uint32_t local_rank = 0;
   std::uint32_t world_size = 1;
-  std::uint32_t process_id = 0;  ///< this process's own
   std::uint32_t pid = 0;         ///< this process
 };
 
