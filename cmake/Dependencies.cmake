@@ -15,3 +15,18 @@ pkg_check_modules(LIBSSH REQUIRED IMPORTED_TARGET libssh)
 if(DLAUNCH_TESTS)
   find_package(GTest 1.12 REQUIRED)
 endif()
+
+# dlaunch_archive(OUT SHARED_TARGET ARCHIVE…): what a library links so that an executable with the
+# property DLAUNCH_STATIC gets the archives and every other the shared library.
+function(dlaunch_archive out shared)
+  set(files "")
+  foreach(name IN LISTS ARGN)
+    find_library(DLAUNCH_ARCHIVE_${name} NAMES lib${name}.a REQUIRED)
+    list(APPEND files "${DLAUNCH_ARCHIVE_${name}}")
+  endforeach()
+  set(static "$<BOOL:$<TARGET_PROPERTY:DLAUNCH_STATIC>>")
+  set(${out} "$<$<NOT:${static}>:${shared}>;$<${static}:${files}>" PARENT_SCOPE)
+endfunction()
+dlaunch_archive(DLAUNCH_PROTOBUF protobuf::libprotobuf protobuf)
+dlaunch_archive(DLAUNCH_OPENSSL "OpenSSL::SSL;OpenSSL::Crypto" ssl crypto)
+dlaunch_archive(DLAUNCH_XXHASH PkgConfig::XXHASH xxhash)
