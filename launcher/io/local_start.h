@@ -13,6 +13,8 @@ namespace dlaunch::launcher::io {
 class LocalShell final : public StartShell {
  public:
   [[nodiscard]] static Planting<std::unique_ptr<LocalShell>> open(Interrupt& interrupt);
+  LocalShell(const LocalShell&) = delete;
+  LocalShell& operator=(const LocalShell&) = delete;
   ~LocalShell() override;
 
   [[nodiscard]] Planting<void> write(std::string_view bytes, const Deadline& deadline) override;

@@ -2,10 +2,8 @@
 
 #include <sys/socket.h>
 
-#include <condition_variable>
-#include <mutex>
-#include <optional>
-#include <thread>
+#include <algorithm>
+#include <ctime>
 #include <utility>
 
 #include "launcher/io/ssh_dial.h"
@@ -17,55 +15,56 @@ using launch::Cause;
 
 constexpr nanoseconds kInterruptSlice = 20ms;
 
-struct Found {
-  int code = 0;
-  Addresses list;
-};
-
-Found look_up(const std::string& name, const std::string& port, int flags) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = flags;
-  addrinfo* list = nullptr;
-  const int code = ::getaddrinfo(name.c_str(), port.c_str(), &hints, &list);
-  return {code, Addresses(code == 0 ? list : nullptr)};
-}
-
+/// A question to the resolver's own threads, which write into it until it is answered.
 struct Lookup {
-  std::mutex mutex;
-  std::condition_variable done;
-  std::optional<Found> found;
+  std::string name;
+  std::string port;
+  addrinfo hints{};
+  gaicb question{};
+
+  Lookup(std::string asked_name, std::uint16_t asked_port)
+      : name(std::move(asked_name)), port(std::to_string(asked_port)) {
+    hints.ai_socktype = SOCK_STREAM;
+    question.ar_name = name.c_str();
+    question.ar_service = port.c_str();
+    question.ar_request = &hints;
+  }
 };
 
-Planting<Addresses> answer(Found found) {
-  if (found.code != 0) return plant_failure(Cause::unresolved, ::gai_strerror(found.code));
-  return std::move(found.list);
+/// Leaves a question that the resolver still works on to it: it cannot be ended, and there is at
+/// most one for each dial that timed out.
+struct LookupDeleter {
+  void operator()(Lookup* lookup) const {
+    if (::gai_cancel(&lookup->question) == EAI_NOTCANCELED) return;
+    delete lookup;
+  }
+};
+
+bool is_answered(Lookup& lookup, nanoseconds at_most) {
+  const gaicb* const questions[] = {&lookup.question};
+  const timespec wait{static_cast<std::time_t>(at_most / 1s),
+                      static_cast<long>((at_most % 1s).count())};
+  ::gai_suspend(questions, 1, &wait);
+  return ::gai_error(&lookup.question) != EAI_INPROGRESS;
 }
 
 }  // namespace
 
 Planting<Addresses> resolve(const std::string& name, std::uint16_t port, const Deadline& deadline,
                             const Interrupt& interrupt) {
-  const std::string port_text = std::to_string(port);
-  Found numeric = look_up(name, port_text, AI_NUMERICHOST);
-  if (numeric.code == 0) return answer(std::move(numeric));
-  const auto lookup = std::make_shared<Lookup>();
-  // getaddrinfo cannot be ended; one that hangs is left to the resolver's own limit, at most one
-  // for each thread of the planter.
-  std::thread([lookup, name, port_text] {
-    Found found = look_up(name, port_text, 0);
-    const std::lock_guard lock(lookup->mutex);
-    lookup->found = std::move(found);
-    lookup->done.notify_one();
-  }).detach();
-  std::unique_lock lock(lookup->mutex);
-  while (!lookup->found) {
+  const std::unique_ptr<Lookup, LookupDeleter> lookup(new Lookup(name, port));
+  gaicb* questions[] = {&lookup->question};
+  const int code = ::getaddrinfo_a(GAI_NOWAIT, questions, 1, nullptr);
+  if (code != 0) return plant_failure(Cause::unresolved, ::gai_strerror(code));
+  while (!is_answered(*lookup, std::min(deadline.left(), kInterruptSlice))) {
     if (interrupt.interrupted()) return plant_failure(Cause::cancelled, "");
-    if (deadline.over())
+    if (deadline.over()) {
       return plant_failure(Cause::unresolved, "the name service does not answer");
-    lookup->done.wait_for(lock, std::min(deadline.left(), kInterruptSlice));
+    }
   }
-  return answer(std::move(*lookup->found));
+  const int answer = ::gai_error(&lookup->question);
+  if (answer != 0) return plant_failure(Cause::unresolved, ::gai_strerror(answer));
+  return Addresses(lookup->question.ar_result);
 }
 
 }  // namespace dlaunch::launcher::io

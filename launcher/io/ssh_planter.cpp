@@ -119,6 +119,8 @@ class Planter::Pool {
  public:
   explicit Pool(std::vector<launch::AgentBinary> agents) : agents_(std::move(agents)) {}
 
+  Pool(const Pool&) = delete;
+  Pool& operator=(const Pool&) = delete;
   ~Pool() {
     {
       const std::lock_guard lock(mutex_);

@@ -25,6 +25,8 @@ class SshShell final : public StartShell {
                                                                 const std::string& command,
                                                                 const Deadline& deadline,
                                                                 Interrupt& interrupt);
+  SshShell(const SshShell&) = delete;
+  SshShell& operator=(const SshShell&) = delete;
   ~SshShell() override;
 
   [[nodiscard]] Planting<void> write(std::string_view bytes, const Deadline& deadline) override;
