@@ -247,6 +247,11 @@ void read_host_array(Section& top, Reading& reading, const HostSpec& defaults, H
     tables.read(section, defaults);
   }
   if (count == 0) reading.add("there are no hosts", "expected at least one [[host]]");
+  const bool all_spare = std::all_of(file.hosts.begin(), file.hosts.end(),
+                                     [](const auto& host) { return host.spare; });
+  if (!file.hosts.empty() && all_spare) {
+    reading.add("all hosts are spares", "expected at least one that trains");
+  }
 }
 
 bool has_a_table(std::string_view text) {

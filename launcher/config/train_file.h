@@ -98,7 +98,6 @@ struct TrainFile {
   CheckpointSection checkpoint;
   RecoverySection recovery;
   HealthSection health;
-  std::uint32_t replicas = 1;        ///< of the memory tier
   std::vector<std::string> notices;  ///< what is accepted but has no effect yet
 };
 

@@ -241,7 +241,8 @@ void read_checkpoint(Section section, TrainFile& train, const TrainContext& cont
         "[checkpoint] memory: checkpoints in memory are not available yet; it is off");
   }
   checkpoint.memory = false;
-  section.later("replicas");
+  std::uint32_t replicas = 1;
+  section.whole("replicas", replicas, 0, 1);
   section.finish();
 }
 
@@ -275,7 +276,8 @@ void read_health(Section section, HealthSection& health) {
   section.duration("start_limit", health.start_limit, 1s);
   section.duration("checkpoint_limit", health.checkpoint_limit, 1s);
   section.later("evaluation_limit");
-  section.later("link_window");
+  std::string unused;
+  section.choice("link_window", unused, {"auto"});
   section.finish();
 }
 
