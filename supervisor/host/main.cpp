@@ -55,6 +55,8 @@ int main(int count, char** arguments) {
   if (verb == "holder") {
     return run_holder(*bootstrap, line, reports ? kReportDescriptor : -1, self);
   }
+  // The lock is the holder's and ours; a worker that outlives us must not hold it.
+  if (::fcntl(kLockDescriptor, F_GETFD) >= 0) ::fcntl(kLockDescriptor, F_SETFD, FD_CLOEXEC);
   if (!reports) return run_agent(*bootstrap, nullptr);
   ::fcntl(kReportDescriptor, F_SETFD, FD_CLOEXEC);
   return run_agent(*bootstrap, [](const std::string& said) {

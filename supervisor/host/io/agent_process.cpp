@@ -2,7 +2,6 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
@@ -14,6 +13,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/io/clock.h"
@@ -33,8 +33,8 @@ namespace {
 
 constexpr nanoseconds kScanEvery = 10ms;
 constexpr nanoseconds kUndeadAfter = 5s;
-constexpr nanoseconds kLookEvery = 100ms;  // process states and the data link
-constexpr nanoseconds kFlushLimit = 1s;
+constexpr nanoseconds kLookEvery = 100ms;   // process states and the data link
+constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
 constexpr std::uint64_t kLogBytesMax = std::uint64_t{1} << 30U;
 
 std::uint64_t new_agent_number() {
@@ -56,13 +56,22 @@ Identity identity_of(const Bootstrap& bootstrap) {
   return identity;
 }
 
+/// 0: it died before it could be seen, and its end will not be told.
+pid_t find_holder(const Bootstrap& bootstrap) {
+  const auto parent = ::getppid();
+  const auto words = read_file("/proc/" + std::to_string(parent) + "/cmdline", 4096).value_or("");
+  const bool ours = words.find(std::string("\0holder\0", 8)) != std::string::npos &&
+                    words.find(bootstrap.job) != std::string::npos;
+  return ours ? parent : 0;
+}
+
 class AgentProcess {
  public:
   AgentProcess(const Bootstrap& bootstrap, std::function<void(const std::string&)> report)
       : bootstrap_(bootstrap),
         report_(std::move(report)),
         agent_(identity_of(bootstrap), monotonic_now()),
-        scan_(bootstrap.job, bootstrap.host),
+        scan_(bootstrap.job, bootstrap.host, find_holder(bootstrap)),
         signals_(context_, SIGTERM, SIGINT),
         look_(context_),
         sweep_(context_),
@@ -81,7 +90,10 @@ class AgentProcess {
       say({{"state", "dialing"}, {"address", address}});
     };
     handlers.up = [this] { driver_->put(ConnectionUp{}); };
-    handlers.down = [this](const std::string& reason) { driver_->put(ConnectionDown{reason}); };
+    handlers.down = [this](const std::string& reason) {
+      say({{"state", "unreachable"}, {"reason", reason}});
+      driver_->put(ConnectionDown{reason});
+    };
     handlers.frame = [this](protocol::ControllerFrame frame) {
       if (frame.has_welcome()) {
         say({{"state", "welcomed"}});
@@ -101,7 +113,6 @@ class AgentProcess {
     driver_->put(DeadlineDue{});
     look();
     context_.run();
-    pool_.join();
     return code_;
   }
 
@@ -225,18 +236,21 @@ class AgentProcess {
       const bool taken = found.error().empty() && found.locked_by().empty();
       driver_->post(Inspected{std::move(found)});
       if (!taken) return;
-      asio::post(context_, [this, directory = c.directory] {
-        locked_ = directory;
-        keep_lock();
-      });
+      {
+        const std::lock_guard guard(lock_mutex_);
+        locked_ = c.directory;
+      }
+      asio::post(context_, [this] { keep_lock(); });
     });
   }
 
   void keep_lock() {
     lock_.expires_after(std::max<nanoseconds>(stale_after_ / 4, 1s));
     lock_.async_wait([this](const boost::system::error_code& code) {
-      if (code || locked_.empty()) return;
+      if (code) return;
       asio::post(pool_, [this] {
+        const std::lock_guard guard(lock_mutex_);
+        if (locked_.empty()) return;
         const auto renewed = renew_lock(locked_, bootstrap_.job);
         if (!renewed) std::fprintf(stderr, "%s\n", renewed.error().text().c_str());
       });
@@ -252,7 +266,11 @@ class AgentProcess {
     look_.cancel();
     sweep_.cancel();
     lock_.cancel();
-    if (!locked_.empty()) release_lock(locked_, bootstrap_.job);
+    {
+      const std::lock_guard guard(lock_mutex_);
+      if (!locked_.empty()) release_lock(locked_, bootstrap_.job);
+      locked_.clear();  // a renewal that waits its turn would take it again
+    }
     connection_->finish(kFlushLimit, [this] { context_.stop(); });
   }
 
@@ -290,7 +308,8 @@ class AgentProcess {
   std::string data_interface_;
   std::string checkpoint_directory_;
   std::string step_pattern_;
-  std::string locked_;
+  std::mutex lock_mutex_;
+  std::string locked_;  ///< the checkpoint directory whose lock is ours; under lock_mutex_
   nanoseconds stale_after_ = 60s;
   Instant sweep_began_;
   int empty_scans_ = 0;
@@ -302,12 +321,12 @@ class AgentProcess {
 int run_agent(const Bootstrap& bootstrap, std::function<void(const std::string&)> report) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its holder the host is given up
   ::signal(SIGPIPE, SIG_IGN);
-  rlimit cores{};
-  ::getrlimit(RLIMIT_CORE, &cores);
-  cores.rlim_cur = 0;  // the secret is in memory
-  ::setrlimit(RLIMIT_CORE, &cores);
+  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory; workers get their own setting by exec
   AgentProcess process(bootstrap, std::move(report));
-  return process.run();
+  const int code = process.run();
+  // A file that is still being hashed is nobody's business any more.
+  std::fflush(nullptr);
+  ::_exit(code);
 }
 
 }  // namespace dlaunch::supervisor::host

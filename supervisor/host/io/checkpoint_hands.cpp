@@ -127,7 +127,11 @@ std::string commit_checkpoint(const std::string& directory, Generation generatio
   const auto target = directory + "/step-" + std::to_string(order.step());
   const auto partial = target + ".g" + std::to_string(generation.value) + ".partial";
   std::error_code code;
-  if (fs::exists(target, code)) return compare_existing(target, order);
+  if (fs::exists(target, code)) {
+    auto difference = compare_existing(target, order);
+    if (difference.empty()) delete_old(directory, generation, order);
+    return difference;
+  }
   if (const auto done = complete(partial, order); !done) return say(done.error());
   if (const auto synced = sync_directory(partial); !synced) return say(synced.error());
   if (::rename(partial.c_str(), target.c_str()) != 0) {

@@ -26,7 +26,8 @@ using asio::ip::tcp;
 namespace {
 
 constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
-constexpr nanoseconds kDialLimit = 3s;  // TCP and TLS; a cut network answers nothing
+constexpr nanoseconds kConnectLimit = 1500ms;  // a cut network answers nothing; one lost SYN is met
+constexpr nanoseconds kHandshakeLimit = 3s;
 constexpr nanoseconds kPauseMin = 100ms;
 constexpr nanoseconds kPauseMax = 1s;
 constexpr unsigned kUserTimeoutMs = 10'000;  // unacknowledged for so long: another connection
@@ -87,6 +88,7 @@ asio::awaitable<void> Connection::run() {
     stream_->close();
     stream_.reset();
     wake_.cancel();
+    if (finished_) std::exchange(finished_, nullptr)();
     if (stopped_) co_return;
     handlers_.down(close_reason_.empty() ? reason : std::exchange(close_reason_, ""));
     const auto jittered = rng_.between(kPauseMin / 4, kPauseMin);
@@ -103,7 +105,7 @@ asio::awaitable<Result<Connection::Stream>> Connection::dial(ControllerAddress a
   const tcp::endpoint endpoint(ip, address.port);
   auto socket = std::make_shared<tcp::socket>(context_);
   asio::steady_timer limit(context_);
-  limit.expires_after(kDialLimit);
+  limit.expires_after(kConnectLimit);
   std::weak_ptr<tcp::socket> pending = socket;
   limit.async_wait([pending](const boost::system::error_code& timer_code) {
     boost::system::error_code ignored;
@@ -123,7 +125,7 @@ asio::awaitable<Result<Connection::Stream>> Connection::dial(ControllerAddress a
   limit.cancel();
   auto stream = std::make_shared<rendezvous::TlsStream>(std::move(*socket), tls_);
   std::weak_ptr<rendezvous::TlsStream> shaking = stream;
-  limit.expires_after(kDialLimit);
+  limit.expires_after(kHandshakeLimit);
   limit.async_wait([shaking](const boost::system::error_code& timer_code) {
     if (auto open = shaking.lock(); !timer_code && open) open->close();
   });
@@ -147,6 +149,9 @@ asio::awaitable<std::string> Connection::read_frames(Stream stream) {
       protocol::ControllerFrame frame;
       if (!frame.ParseFromString(**message)) co_return std::string("a frame cannot be read");
       received_ = frame.number();
+      if (finished_ && outbox_.empty() && frame.acknowledged() >= outbox_.number()) {
+        std::exchange(finished_, nullptr)();
+      }
       handlers_.frame(std::move(frame));
     }
     if (stream != stream_) co_return std::string("closed by this agent");
@@ -158,10 +163,6 @@ asio::awaitable<void> Connection::write_frames(Stream stream) {
   const auto self = shared_from_this();
   while (stream == stream_) {
     if (outbox_.empty()) {
-      if (finished_) {
-        std::exchange(finished_, nullptr)();
-        co_return;
-      }
       wake_.expires_after(std::chrono::hours(1));
       const auto woken = co_await wake_.async_wait(kAwait);
       static_cast<void>(woken);
@@ -197,6 +198,7 @@ void Connection::finish(nanoseconds limit, std::function<void()> done) {
     asio::post(context_, call);
     return;
   }
+  // Written is not yet read: a socket that is closed with bytes unread resets what is on its way.
   finished_ = call;
   wake_.cancel();
   auto timer = std::make_shared<asio::steady_timer>(context_);

@@ -34,7 +34,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void send(protocol::AgentFrame frame);
   /// Ends the present connection; the next is dialled.
   void reconnect(const std::string& reason);
-  /// Sends what waits, at most `limit` long, then calls `done`.
+  /// Sends what waits until the controller has acknowledged it or closed, at most `limit` long;
+  /// then calls `done`.
   void finish(nanoseconds limit, std::function<void()> done);
   /// Our own address of the newest connection; empty: never connected.
   [[nodiscard]] const std::string& local_address() const { return local_address_; }

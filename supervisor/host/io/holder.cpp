@@ -54,7 +54,7 @@ pid_t start_agent(const Bootstrap& bootstrap, const std::string& line, int repor
 
 /// Two scans in a row without a find; what was orphaned is our child and is reaped on the way.
 void sweep(const Bootstrap& bootstrap) {
-  const ProcessScan scan(bootstrap.job, bootstrap.host);
+  const ProcessScan scan(bootstrap.job, bootstrap.host, ::getpid());
   int empty = 0;
   for (int i = 0; i < kSweepsMax && empty < 2; ++i) {
     empty = scan.strike().empty() ? empty + 1 : 0;

@@ -21,6 +21,8 @@ class Outbox {
   /// The next frames, framed for the wire, numbered on, about 64 KiB at most.
   [[nodiscard]] std::string take(std::uint64_t acknowledged);
   void clear();
+  /// Of the newest frame taken on this connection.
+  [[nodiscard]] std::uint64_t number() const { return number_; }
 
  private:
   std::array<std::deque<protocol::AgentFrame>, 5> waiting_;

@@ -10,6 +10,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <deque>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -24,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr nanoseconds kWelcomeLimit = 8s;  // every address was dialled twice by then
+constexpr nanoseconds kWelcomeLimit = 5s;
 constexpr nanoseconds kTakeOverLimit = 5s;
 constexpr useconds_t kPollMicroseconds = 20'000;
 
@@ -124,15 +125,18 @@ pid_t start_holder(const Bootstrap& bootstrap, const std::string& self, int inpu
 /// Passes the agent's lines on until it is welcomed; the last failure is the cause of the silence.
 int follow(const Bootstrap& bootstrap, int report, pid_t holder) {
   std::string buffer;
-  std::string last_address;
+  std::string reasons;  // of the newest round, one for each address
+  std::deque<std::string> newest;
   const auto due = monotonic_now() + kWelcomeLimit;
   while (true) {
     const auto left = due - monotonic_now();
     pollfd entry{report, POLLIN, 0};
     if (left <= 0ns || ::poll(&entry, 1, static_cast<int>(left / 1ms) + 1) == 0) {
       ::kill(holder, SIGTERM);
-      return fail("cannot_dial_back", "it cannot reach the controller at " + last_address +
-                                          "; is a firewall between them, or is [network] "
+      for (const auto& reason : newest) reasons += (reasons.empty() ? "" : "; ") + reason;
+      return fail("cannot_dial_back", "it cannot reach the controller (" +
+                                          (reasons.empty() ? "no answer" : reasons) +
+                                          "); is a firewall between them, or is [network] "
                                           "controller_address wrong?");
     }
     std::array<char, 4096> bytes{};
@@ -148,9 +152,13 @@ int follow(const Bootstrap& bootstrap, int report, pid_t holder) {
       const auto line = json::parse(buffer.substr(0, end), nullptr, false);
       buffer.erase(0, end + 1);
       if (!line.is_object()) continue;
-      say(line);
       const auto state = line.value("state", "");
-      if (state == "dialing") last_address = line.value("address", "");
+      if (state == "unreachable") {
+        newest.push_back(line.value("reason", ""));
+        if (newest.size() > bootstrap.addresses.size()) newest.pop_front();
+        continue;
+      }
+      say(line);
       if (state == "welcomed") return 0;
     }
   }

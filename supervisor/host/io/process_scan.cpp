@@ -7,6 +7,7 @@
 
 #include <charconv>
 #include <memory>
+#include <optional>
 #include <string_view>
 
 #include "supervisor/host/io/posix.h"
@@ -26,30 +27,74 @@ pid_t pid_of(std::string_view name) {
   return error == std::errc{} && end == name.data() + name.size() ? pid : 0;
 }
 
+struct PlaceInTree {
+  char state = '?';
+  pid_t parent = 0;
+};
+
+std::optional<PlaceInTree> place_of(pid_t pid) {
+  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
+  const auto end_of_name = stat ? stat->rfind(')') : std::string::npos;
+  if (end_of_name == std::string::npos || end_of_name + 4 >= stat->size()) return std::nullopt;
+  PlaceInTree place;
+  place.state = (*stat)[end_of_name + 2];
+  std::from_chars(stat->data() + end_of_name + 4, stat->data() + stat->size(), place.parent);
+  return place;
+}
+
 }  // namespace
 
-ProcessScan::ProcessScan(const std::string& job, const std::string& host)
+ProcessScan::ProcessScan(const std::string& job, const std::string& host, pid_t holder)
     : job_(std::string("\0DLAUNCH_JOB=", 13) + job + '\0'),
-      host_(std::string("\0DLAUNCH_HOST=", 14) + host + '\0') {}
+      host_(std::string("\0DLAUNCH_HOST=", 14) + host + '\0'),
+      holder_(holder) {}
 
 std::vector<pid_t> ProcessScan::find() const {
   std::vector<pid_t> found;
   const std::unique_ptr<DIR, CloseDirectory> directory(::opendir("/proc"));
   if (!directory) return found;
   const auto self = ::getpid();
+  std::map<pid_t, pid_t> parents;
+  std::set<pid_t> candidates;
   while (const auto* entry = ::readdir(directory.get())) {
     const auto pid = pid_of(entry->d_name);
-    if (pid <= 1 || pid == self) continue;
-    const auto path = std::string("/proc/") + entry->d_name;
+    if (pid <= 1) continue;
+    const auto place = place_of(pid);
+    if (!place) continue;  // it ended meanwhile
+    parents[pid] = place->parent;
+    if (pid == self || pid == holder_ || place->state == 'Z' || place->state == 'X') continue;
     struct stat status {};
-    if (::stat(path.c_str(), &status) != 0 || status.st_uid != ::geteuid()) continue;
-    const auto environment = read_file(path + "/environ", kEnvironmentBytesMax);
-    if (!environment) continue;  // it ended meanwhile
-    const auto padded = '\0' + *environment + '\0';
-    if (padded.find(job_) == std::string::npos || padded.find(host_) == std::string::npos) continue;
-    if (process_state(pid) != 'Z') found.push_back(pid);
+    if (::stat((std::string("/proc/") + entry->d_name).c_str(), &status) != 0) continue;
+    if (status.st_uid == ::geteuid() || ::geteuid() == 0) candidates.insert(pid);
+  }
+  // Only while it is our parent or ourselves the number is surely still the holder's.
+  const bool holder_lives = holder_ > 1 && (self == holder_ || ::getppid() == holder_);
+  for (const auto pid : candidates) {
+    if ((holder_lives && descends(parents, pid)) || is_marked(pid)) found.push_back(pid);
   }
   return found;
+}
+
+bool ProcessScan::is_marked(pid_t pid) const {
+  const auto path = "/proc/" + std::to_string(pid);
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0 || status.st_uid != ::geteuid()) return false;
+  const auto environment = read_file(path + "/environ", kEnvironmentBytesMax);
+  if (!environment) return false;
+  const auto padded = '\0' + *environment + '\0';
+  return padded.find(job_) != std::string::npos && padded.find(host_) != std::string::npos;
+}
+
+bool ProcessScan::descends(const std::map<pid_t, pid_t>& parents, pid_t pid) const {
+  // The list is no snapshot: a chain that changed while it was read may lead nowhere.
+  constexpr int kDepthMax = 1000;
+  for (int depth = 0; depth < kDepthMax; ++depth) {
+    const auto parent = parents.find(pid);
+    if (parent == parents.end()) return false;
+    if (parent->second == holder_) return true;
+    pid = parent->second;
+  }
+  return false;
 }
 
 std::vector<pid_t> ProcessScan::strike() const {
@@ -62,12 +107,8 @@ std::vector<pid_t> ProcessScan::strike() const {
 }
 
 char process_state(pid_t pid) {
-  const auto stat = read_file("/proc/" + std::to_string(pid) + "/stat", 4096);
-  if (!stat) return '?';
-  const auto end_of_name = stat->rfind(')');
-  return end_of_name != std::string::npos && end_of_name + 2 < stat->size()
-             ? (*stat)[end_of_name + 2]
-             : '?';
+  const auto place = place_of(pid);
+  return place ? place->state : '?';
 }
 
 }  // namespace dlaunch::supervisor::host

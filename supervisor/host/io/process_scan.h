@@ -3,24 +3,31 @@
 
 #include <sys/types.h>
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 namespace dlaunch::supervisor::host {
 
-/// Processes of this user whose environment carries DLAUNCH_JOB=<job> and DLAUNCH_HOST=<host>:
-/// workers and all they started, also in sessions of their own. Other jobs and hosts never match.
+/// Processes of this user whose environment carries DLAUNCH_JOB=<job> and DLAUNCH_HOST=<host>, and
+/// all descendants of the holder, to which orphans come: workers and what they started, also in
+/// sessions of their own and with an environment of their own. Other jobs and hosts never match.
 class ProcessScan {
  public:
-  ProcessScan(const std::string& job, const std::string& host);
+  /// `holder` and the calling process are never among the found.
+  ProcessScan(const std::string& job, const std::string& host, pid_t holder);
   [[nodiscard]] std::vector<pid_t> find() const;
   /// SIGCONT and SIGKILL to each that is found; returns them.
   std::vector<pid_t> strike() const;
 
  private:
+  [[nodiscard]] bool is_marked(pid_t pid) const;
+  [[nodiscard]] bool descends(const std::map<pid_t, pid_t>& parents, pid_t pid) const;
+
   std::string job_;
   std::string host_;
+  pid_t holder_;
 };
 
 /// The letter of /proc/<pid>/stat: R S D T Z …; '?' when there is no such process.

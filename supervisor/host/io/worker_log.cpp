@@ -17,9 +17,12 @@ namespace fs = std::filesystem;
 
 Result<WorkerLog> WorkerLog::open(const std::string& directory, Generation generation, Rank rank) {
   const auto folder = directory + "/generation-" + std::to_string(generation.value);
-  std::error_code code;
-  fs::create_directories(folder, code);
-  if (code) return failure(code, "making " + folder);
+  // Not by the process's mask: workers inherit that, and their files are their own business.
+  for (const auto& path : {directory, folder}) {
+    if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
+      return failure_from_errno(errno, "making " + path);
+    }
+  }
   const auto name = folder + "/rank-" + std::to_string(rank.value);
   constexpr int kTriesMax = 100;
   for (int attempt = 0; attempt < kTriesMax; ++attempt) {

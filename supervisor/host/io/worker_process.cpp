@@ -62,7 +62,7 @@ std::string resolve(const std::string& command, const std::vector<std::string>& 
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int number : {SIGPIPE, SIGINT, SIGTERM, SIGHUP, SIGCHLD}) ::signal(number, SIG_DFL);
-  const int nothing = ::open("/dev/null", O_RDONLY);
+  const int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
   ::dup2(nothing, 0);
   ::dup2(out, 1);
   ::dup2(error, 2);
