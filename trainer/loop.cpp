@@ -79,12 +79,12 @@ class Loop {
       const auto loss = training_.model.forward(batch_.view());
       if (!loss) return fail(loss.error());
       losses.push_back(*loss);
-      if (training_.abort.is_set()) return fail(aborted());
+      if (training_.abort.is_set()) return fail(leave());
       training_.observer.entered("backward");
       const auto done = training_.model.backward(
           reducer_.gradients(), [this](std::size_t parameter) { reducer_.on_ready(parameter); });
       if (!done) return fail(done.error());
-      if (training_.abort.is_set()) return fail(aborted());
+      if (training_.abort.is_set()) return fail(leave());
     }
     training_.observer.entered("reduce");
     const auto begun = trainer_now();
@@ -170,7 +170,11 @@ class Loop {
     return fail(Failed{memory ? FailingCategory::out_of_memory : FailingCategory::user_error,
                        error.text()});
   }
-  [[nodiscard]] comm::CommFailure aborted() const {
+  /// Ends this rank's part in the mesh; by failing in a collective it tells the others that this
+  /// is an abort and no loss.
+  [[nodiscard]] comm::CommFailure leave() {
+    const auto left = training_.communicator.barrier();
+    if (!left) return left.error();
     return {comm::FailureKind::aborted, {std::error_code{}, training_.abort.reason()}, {}};
   }
 

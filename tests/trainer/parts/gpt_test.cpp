@@ -1,0 +1,115 @@
+// The model on LibTorch against plain loops, and its gradients against differences of these.
+#include "trainer/model/gpt.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "tests/trainer/parts/reference_gpt.h"
+#include "trainer/flat_array.h"
+#include "trainer/numbers.h"
+
+namespace dlaunch::trainer {
+namespace {
+
+class GptTest : public testing::Test {
+ protected:
+  GptTest() : layout_(layout_of(kModel)), values_(layout_.count), gradients_(layout_.count) {
+    set_threads(1);
+    fill_first_values(layout_, 5, values_.values());
+    // Larger than at the start, so that every part of the model matters in the loss.
+    for (std::size_t i = 0; i < layout_.count; ++i) {
+      values_.values()[i] = 4 * values_.values()[i] + 0.05F * normal_at(99, i);
+    }
+    for (std::size_t i = 0; i < kSequences * kModel.context; ++i) {
+      inputs_.push_back(static_cast<std::int64_t>(mix(i) % kVocabulary));
+      targets_.push_back(static_cast<std::int64_t>(mix(i + 1000) % kVocabulary));
+    }
+  }
+
+  [[nodiscard]] Batch batch() const { return {kSequences, kModel.context, inputs_, targets_}; }
+  [[nodiscard]] std::vector<double> doubles() const {
+    return {values_.values().begin(), values_.values().end()};
+  }
+  double compute(Gpt& model) {
+    const auto loss = model.forward(batch());
+    EXPECT_TRUE(loss) << loss.error().text();
+    const auto done = model.backward(gradients_.values(), [](std::size_t) {});
+    EXPECT_TRUE(done) << done.error().text();
+    return loss.value_or(0);
+  }
+
+  static constexpr ModelSettings kModel{2, 24, 3, 10};
+  static constexpr std::uint32_t kSequences = 3;
+  ParameterLayout layout_;
+  FlatArray values_;
+  FlatArray gradients_;
+  std::vector<std::int64_t> inputs_, targets_;
+};
+
+TEST_F(GptTest, TheLossIsThatOfTheFormulas) {
+  Gpt model(kModel, layout_, values_.values());
+  EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-4);
+}
+
+TEST_F(GptTest, GradientsOfEveryParameterAreTheSlopesOfTheLoss) {
+  Gpt model(kModel, layout_, values_.values());
+  compute(model);
+  constexpr double kStep = 1e-4;
+  auto flat = doubles();
+  for (const auto& parameter : layout_.parameters) {
+    for (std::size_t probe = 0; probe < 4; ++probe) {
+      const auto at = parameter.first + mix(probe) % parameter.count;
+      const double value = flat[at];
+      flat[at] = value + kStep;
+      const double above = reference_loss(kModel, layout_, flat, batch());
+      flat[at] = value - kStep;
+      const double below = reference_loss(kModel, layout_, flat, batch());
+      flat[at] = value;
+      EXPECT_NEAR(gradients_.values()[at], (above - below) / (2 * kStep), 2e-4)
+          << parameter.name << " at " << at - parameter.first;
+    }
+  }
+}
+
+TEST_F(GptTest, EachParameterIsReadyOnceAndItsGradientIsInPlaceThen) {
+  Gpt model(kModel, layout_, values_.values());
+  compute(model);
+  const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
+  std::ranges::fill(gradients_.values(), -1.0F);
+  std::multiset<std::size_t> ready;
+  ASSERT_TRUE(model.forward(batch()));
+  ASSERT_TRUE(model.backward(gradients_.values(), [&](std::size_t index) {
+    ready.insert(index);
+    const auto& parameter = layout_.parameters[index];
+    EXPECT_TRUE(std::equal(
+        expected.begin() + static_cast<std::ptrdiff_t>(parameter.first),
+        expected.begin() + static_cast<std::ptrdiff_t>(parameter.first + parameter.count),
+        gradients_.values().begin() + static_cast<std::ptrdiff_t>(parameter.first)))
+        << parameter.name << ": the same bits each time, none of the last pass added";
+  }));
+  EXPECT_EQ(ready.size(), layout_.parameters.size());
+  EXPECT_EQ(std::set(ready.begin(), ready.end()).size(), ready.size());
+}
+
+TEST_F(GptTest, TheModelFollowsTheValuesThatItWasGiven) {
+  Gpt model(kModel, layout_, values_.values());
+  compute(model);
+  for (auto& value : values_.values()) value *= 1.5F;
+  EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-3);
+}
+
+TEST_F(GptTest, WhatTheLibraryRefusesBecomesAnErrorWithItsWords) {
+  Gpt model(kModel, layout_, values_.values());
+  inputs_[3] = 256;  // no such byte
+  const auto loss = model.forward(batch());
+  ASSERT_FALSE(loss);
+  EXPECT_THAT(loss.error().text(), testing::HasSubstr("computing the loss: index out of range"));
+}
+
+TEST(Library, NamesItself) { EXPECT_THAT(numeric_library(), testing::StartsWith("torch 2.")); }
+
+}  // namespace
+}  // namespace dlaunch::trainer

@@ -1,0 +1,274 @@
+// The training loop on real meshes in one process, with a model that counts.
+#include "trainer/loop.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <map>
+#include <mutex>
+
+#include "tests/trainer/comm/mesh_fixture.h"
+#include "trainer/numbers.h"
+
+namespace dlaunch::trainer {
+namespace {
+
+namespace worker = protocol::worker;
+
+/// Knows which micro-batches it was given by their first byte; its gradients are all different.
+class CountingModel final : public Model {
+ public:
+  explicit CountingModel(const ParameterLayout& layout) : layout_(layout) {}
+
+  Result<double> forward(const Batch& batch) override {
+    first_ = batch.inputs.front();
+    second_ = batch.inputs.back();
+    ++computed[{first_, second_}];
+    return loss_factor * static_cast<double>(mix(static_cast<std::uint64_t>(first_)) % 1000) / 999;
+  }
+  Result<void> backward(std::span<float> gradients, const Ready& ready) override {
+    for (std::size_t i = layout_.parameters.size(); i-- > 0;) {
+      const auto& parameter = layout_.parameters[i];
+      for (std::size_t k = 0; k < parameter.count; ++k) {
+        const auto key = static_cast<std::uint64_t>(first_ * 257 + second_);
+        gradients[parameter.first + k] = normal_at(key, parameter.first + k);
+      }
+      ready(i);
+    }
+    return {};
+  }
+
+  std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
+  double loss_factor = 1;
+
+ private:
+  const ParameterLayout& layout_;
+  std::int64_t first_ = 0, second_ = 0;
+};
+
+class NotingSaver final : public Saver {
+ public:
+  Result<void> start(const TrainingState& state) override {
+    steps.push_back(state.step);
+    return {};
+  }
+  Result<void> finish() override { return trouble_; }
+  Result<void> trouble() const override { return trouble_; }
+  std::optional<std::uint64_t> newest() const override {
+    return steps.empty() ? std::nullopt : std::optional(steps.back());
+  }
+  std::vector<std::uint64_t> steps;
+  Result<void> trouble_;
+};
+
+class NotingObserver final : public Observer {
+ public:
+  void entered(std::string_view) override {}
+  void completed(std::uint64_t step, double loss, double, double) override {
+    steps.push_back(step);
+    losses.push_back(loss);
+    if (on_step) on_step(step);
+  }
+  std::vector<std::uint64_t> steps;
+  std::vector<double> losses;
+  std::function<void(std::uint64_t)> on_step;
+};
+
+struct RankResult {
+  Outcome outcome;
+  std::vector<float> values;
+  std::vector<std::uint64_t> saved;
+  std::vector<double> losses;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
+  std::uint64_t bytes_sent = 0;
+};
+
+class LoopTest : public testing::Test {
+ protected:
+  LoopTest() {
+    settings_.steps = 3;
+    settings_.logical_batches = 8;
+    settings_.micro_batch = 1;
+    settings_.model = {1, 8, 2, 4};
+    // No two windows begin and end alike, so that a micro-batch is known by its tokens.
+    for (int i = 0; i < 60'000; ++i) text_.push_back(static_cast<std::byte>(mix(i) & 0xff));
+  }
+
+  /// `prepare` is called for each rank before it trains, on the rank's thread.
+  std::vector<RankResult> train_on(
+      std::uint32_t ranks,
+      const std::function<void(std::uint32_t, Mailbox&, CountingModel&, NotingSaver&,
+                               NotingObserver&, comm::AbortFlag&)>& prepare = {}) {
+    std::vector<RankResult> results(ranks);
+    comm::TestMesh mesh(ranks);
+    mesh.run([&](comm::Communicator& communicator) {
+      const auto rank = communicator.rank().value;
+      const auto layout = layout_of(settings_.model);
+      const DataOrder order(settings_.seed, text_.size(), settings_.model.context,
+                            settings_.logical_batches, settings_.micro_batch);
+      TrainingState state(layout.count);
+      fill_first_values(layout, settings_.seed, state.values.values());
+      CountingModel model(layout);
+      Mailbox mailbox(Generation{1});
+      NotingSaver saver;
+      NotingObserver observer;
+      if (prepare) prepare(rank, mailbox, model, saver, observer, *mesh.abort(rank));
+      Training training{settings_,         layout,  order, text_,   state, model, communicator,
+                        *mesh.abort(rank), mailbox, saver, observer};
+      auto& result = results[rank];
+      result.outcome = train(training);
+      result.values.assign(state.values.values().begin(), state.values.values().end());
+      result.saved = saver.steps;
+      result.losses = observer.losses;
+      result.computed = model.computed;
+      result.bytes_sent = communicator.bytes_sent();
+    });
+    return results;
+  }
+  static std::uint64_t finished_step(const RankResult& result) {
+    const auto* finished = std::get_if<Finished>(&result.outcome);
+    EXPECT_TRUE(finished) << "outcome " << result.outcome.index();
+    return finished ? finished->step : 0;
+  }
+
+  TrainerSettings settings_;
+  std::vector<std::byte> text_;
+};
+
+TEST_F(LoopTest, EachMicroBatchIsComputedOnExactlyOneRankWhateverTheirNumber) {
+  for (std::uint32_t ranks = 1; ranks <= 7; ++ranks) {
+    std::map<std::pair<std::int64_t, std::int64_t>, int> all;
+    for (const auto& result : train_on(ranks)) {
+      EXPECT_EQ(finished_step(result), 3u);
+      EXPECT_FALSE(result.computed.empty()) << "no rank is idle";
+      for (const auto& [batch, times] : result.computed) all[batch] += times;
+    }
+    EXPECT_EQ(all.size(), 3u * 8) << ranks << " ranks: all micro-batches of three steps";
+    for (const auto& [batch, times] : all) EXPECT_EQ(times, 1) << ranks << " ranks";
+  }
+}
+
+TEST_F(LoopTest, WeightsAndLossesAreTheSameBitsOnEveryRankOfEveryNumberOfRanks) {
+  const auto expected = train_on(1)[0];
+  for (std::uint32_t ranks = 2; ranks <= 7; ++ranks) {
+    for (const auto& result : train_on(ranks)) {
+      EXPECT_TRUE(result.values == expected.values) << ranks << " ranks";
+      EXPECT_EQ(result.losses, expected.losses) << ranks << " ranks";
+    }
+  }
+}
+
+TEST_F(LoopTest, BytesSentPerStepAreBounded) {
+  settings_.model = {2, 64, 2, 16};
+  const auto bytes_per_step = [&](std::uint32_t ranks) {
+    settings_.steps = 1;
+    const auto once = train_on(ranks);
+    settings_.steps = 5;
+    const auto five = train_on(ranks);
+    std::uint64_t most = 0;
+    for (std::size_t i = 0; i < ranks; ++i) {
+      most = std::max(most, (five[i].bytes_sent - once[i].bytes_sent) / 4);
+    }
+    return most;
+  };
+  const auto gradient_bytes = layout_of(settings_.model).count * sizeof(float);
+  for (const std::uint32_t ranks : {2u, 3u, 4u}) {
+    const auto once_around = 2 * (ranks - 1) * gradient_bytes / ranks;
+    // The model is not all: a head per message and the scalars.
+    EXPECT_LE(bytes_per_step(ranks), once_around + once_around / 50 + 4096) << ranks << " ranks";
+  }
+}
+
+TEST_F(LoopTest, CheckpointsComeAtTheirIntervalAndAtTheLastStepOnce) {
+  settings_.steps = 7;
+  settings_.checkpoint_every_steps = 3;
+  EXPECT_THAT(train_on(2)[1].saved, testing::ElementsAre(3, 6, 7));
+  settings_.steps = 6;
+  EXPECT_THAT(train_on(1)[0].saved, testing::ElementsAre(3, 6));
+  settings_.checkpoint_every_steps = 0;
+  EXPECT_THAT(train_on(1)[0].saved, testing::ElementsAre(6));
+}
+
+TEST_F(LoopTest, AWishOfOneRankIsMetByAllAtTheSameStep) {
+  settings_.steps = 6;
+  const auto results =
+      train_on(3, [](auto rank, Mailbox& mailbox, auto&, auto&, auto& observer, auto&) {
+        if (rank != 2) return;
+        observer.on_step = [&mailbox](std::uint64_t step) {
+          if (step == 3) mailbox.deliver({Generation{1}, worker::CheckpointAt{}});
+        };
+      });
+  for (const auto& result : results) EXPECT_THAT(result.saved, testing::ElementsAre(4, 6));
+}
+
+TEST_F(LoopTest, AStopThatCameBeforeTheFirstStepEndsAllRanksAtStepZero) {
+  const auto results = train_on(2, [](auto rank, Mailbox& mailbox, auto&, auto&, auto&, auto&) {
+    if (rank == 1) mailbox.deliver({Generation{1}, worker::Stop{true}});
+  });
+  for (const auto& result : results) {
+    EXPECT_EQ(finished_step(result), 0u);
+    EXPECT_THAT(result.saved, testing::ElementsAre(0));
+    EXPECT_TRUE(result.computed.empty());
+  }
+}
+
+TEST_F(LoopTest, AStopEndsAtTheNextBoundaryAndWritesOnlyWhenAsked) {
+  settings_.steps = 1000;
+  for (const bool checkpoint : {true, false}) {
+    const auto results =
+        train_on(2, [&](auto rank, Mailbox& mailbox, auto&, auto&, auto& observer, auto&) {
+          if (rank != 0) return;
+          observer.on_step = [&mailbox, checkpoint](std::uint64_t step) {
+            if (step == 5) mailbox.deliver({Generation{1}, worker::Stop{checkpoint}});
+          };
+        });
+    for (const auto& result : results) {
+      EXPECT_EQ(finished_step(result), 6u);
+      EXPECT_EQ(result.saved.size(), checkpoint ? 1u : 0u);
+    }
+  }
+}
+
+TEST_F(LoopTest, AnAbortEndsAllRanksBetweenSteps) {
+  settings_.steps = 1'000'000;
+  const auto results =
+      train_on(3, [](auto rank, auto&, auto&, auto&, auto& observer, comm::AbortFlag& abort) {
+        observer.on_step = [rank, &abort](std::uint64_t step) {
+          if (rank == 1 && step == 4) abort.set("for the test");
+        };
+      });
+  for (const auto& result : results) {
+    const auto* failure = std::get_if<comm::CommFailure>(&result.outcome);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->kind, comm::FailureKind::aborted);
+  }
+}
+
+TEST_F(LoopTest, ALossThatIsNoNumberStopsAllRanksBeforeTheOptimizer) {
+  const auto results = train_on(2, [](auto rank, auto&, CountingModel& model, auto&, auto&, auto&) {
+    if (rank == 1) model.loss_factor = std::numeric_limits<double>::quiet_NaN();
+  });
+  for (const auto& result : results) {
+    const auto* failed = std::get_if<Failed>(&result.outcome);
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->category, worker::FailingCategory::bad_numbers);
+    EXPECT_THAT(failed->reason, testing::HasSubstr("step 1: the loss"));
+    EXPECT_TRUE(result.saved.empty());
+  }
+}
+
+TEST_F(LoopTest, ASaveThatFailedInTheBackgroundIsFoundAtTheNextBoundary) {
+  settings_.steps = 1000;
+  const auto results = train_on(1, [](auto, auto&, auto&, NotingSaver& saver, auto&, auto&) {
+    saver.trouble_ = failure(std::errc::no_space_on_device, "writing shard 0");
+  });
+  const auto* failed = std::get_if<Failed>(&results[0].outcome);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->category, worker::FailingCategory::storage);
+  EXPECT_THAT(failed->reason, testing::HasSubstr("No space left"));
+  EXPECT_EQ(results[0].losses.size(), 1u);
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer

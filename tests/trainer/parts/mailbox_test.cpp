@@ -1,0 +1,105 @@
+// What becomes of the agent's orders, in whatever order they come.
+#include "trainer/mailbox.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::trainer {
+namespace {
+
+namespace worker = protocol::worker;
+
+constexpr Generation kFirst{1}, kSecond{2};
+
+worker::Assign assign_rank(std::uint32_t rank) {
+  worker::Assign assign;
+  assign.rank = Rank{rank};
+  return assign;
+}
+
+TEST(Mailbox, AnAssignmentIsTakenOnceAndBringsItsGeneration) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kSecond, assign_rank(3)});
+  EXPECT_EQ(mailbox.generation(), kSecond);
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.rank, Rank{3});
+  EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_parked(0ms)));
+}
+
+TEST(Mailbox, OfTwoAssignmentsTheNewestCounts) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, assign_rank(0)});
+  mailbox.deliver({kSecond, assign_rank(1)});
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).generation, kSecond);
+  EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_parked(0ms)));
+}
+
+TEST(Mailbox, WhatIsAboutAnOlderGenerationIsDropped) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kSecond, assign_rank(0)});
+  mailbox.deliver({kFirst, assign_rank(1)});
+  mailbox.deliver({kFirst, worker::Abort{"old"}});
+  mailbox.deliver({kFirst, worker::Stop{true}});
+  EXPECT_FALSE(mailbox.abort_flag()->is_set());
+  EXPECT_FALSE(mailbox.requests().stop);
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.rank, Rank{0});
+}
+
+TEST(Mailbox, AnAbortEndsWaitsIsAnsweredOnceAndDropsTheAssignment) {
+  Mailbox mailbox(kFirst);
+  const auto flag = mailbox.abort_flag();
+  mailbox.deliver({kFirst, assign_rank(0)});
+  const auto assigned_flag = mailbox.abort_flag();
+  mailbox.deliver({kFirst, worker::Go{}});
+  mailbox.deliver({kFirst, worker::Abort{"a host is lost"}});
+  EXPECT_TRUE(assigned_flag->is_set());
+  EXPECT_EQ(assigned_flag->reason(), "a host is lost");
+  EXPECT_TRUE(std::holds_alternative<AbortAsked>(mailbox.wait_go(0ms)));
+  EXPECT_TRUE(std::holds_alternative<AbortAsked>(mailbox.wait_parked(0ms)));
+  EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_parked(0ms)));
+  EXPECT_TRUE(flag->is_set()) << "the assignment ended what was before it";
+}
+
+TEST(Mailbox, ALaterAssignmentEndsTheCurrentGenerationWithoutAnAbort) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, assign_rank(0)});
+  EXPECT_TRUE(std::holds_alternative<Assigned>(mailbox.wait_parked(0ms)));
+  const auto flag = mailbox.abort_flag();
+  mailbox.deliver({kFirst, worker::Go{}});
+  mailbox.deliver({kSecond, assign_rank(1)});
+  EXPECT_TRUE(flag->is_set());
+  EXPECT_FALSE(mailbox.abort_flag()->is_set());
+  EXPECT_TRUE(std::holds_alternative<AbortAsked>(mailbox.wait_go(0ms)));
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.rank, Rank{1});
+  EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_go(0ms))) << "the go was another's";
+}
+
+TEST(Mailbox, GoComesBeforeAStopThatFollowsIt) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, worker::Go{}});
+  mailbox.deliver({kFirst, worker::Stop{true}});
+  EXPECT_TRUE(std::holds_alternative<GoAhead>(mailbox.wait_go(0ms)));
+  EXPECT_TRUE(mailbox.requests().stop_checkpoint);
+}
+
+TEST(Mailbox, ASecondStopMayGiveUpTheCheckpointOnly) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, worker::Stop{true}});
+  mailbox.deliver({kFirst, worker::Stop{false}});
+  EXPECT_FALSE(mailbox.requests().stop_checkpoint);
+  mailbox.deliver({kFirst, worker::Stop{true}});
+  EXPECT_TRUE(mailbox.requests().stop);
+  EXPECT_FALSE(mailbox.requests().stop_checkpoint);
+}
+
+TEST(Mailbox, AWishForACheckpointThatAllMetEarlierIsNotMetAgain) {
+  Mailbox mailbox(kFirst);
+  mailbox.met_checkpoint();
+  mailbox.deliver({kFirst, worker::CheckpointAt{}});
+  EXPECT_FALSE(mailbox.requests().checkpoint);
+  mailbox.deliver({kFirst, worker::CheckpointAt{}});
+  EXPECT_TRUE(mailbox.requests().checkpoint);
+  mailbox.met_checkpoint();
+  EXPECT_FALSE(mailbox.requests().checkpoint);
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer

@@ -1,0 +1,40 @@
+#include "trainer/progress.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace dlaunch::trainer {
+namespace {
+
+TEST(Progress, ALineIsReadByPeople) {
+  EXPECT_EQ(step_line(12, 2000, 3.40961, 41234.5), "step 12/2000  loss 3.41  tokens/s 41234");
+}
+
+TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
+  TrainerSettings settings;
+  settings.steps = 10;
+  settings.logical_batches = 1;
+  settings.micro_batch = 1;
+  settings.model.context = 100;
+  std::vector<std::string> lines;
+  std::vector<protocol::worker::Progress> told;
+  ProgressTeller teller(
+      settings, 0, [&](const auto& progress) { told.push_back(progress); },
+      [&](const std::string& line) { lines.push_back(line); });
+  for (std::uint64_t step = 1; step <= 10; ++step) {
+    teller.entered("forward");
+    teller.completed(step, 2.5, 0.4, 0.1);
+  }
+  EXPECT_THAT(lines, testing::ElementsAre(testing::StartsWith("step 1/10"),
+                                          testing::StartsWith("step 4/10  loss 2.5  tokens/s 250"),
+                                          testing::StartsWith("step 7/10"),
+                                          testing::StartsWith("step 10/10")));
+  EXPECT_EQ(told.size(), 20u);
+  EXPECT_EQ(told[2].step, Step{1}) << "the phase of the next step keeps the last one's numbers";
+  EXPECT_EQ(told[2].loss, 2.5);
+  EXPECT_EQ(told[3].tokens, 100u);
+  EXPECT_EQ(told[3].waiting, 0.1);
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer

@@ -1,0 +1,99 @@
+#include "trainer/settings.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace dlaunch::trainer {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+json good() {
+  return {{"strategy", "ddp"},
+          {"steps", 2000},
+          {"logical_batches", 16},
+          {"micro_batch", 4},
+          {"learning_rate", 1e-3},
+          {"seed", 5},
+          {"warmup_steps", 10},
+          {"weight_decay", 0.2},
+          {"clip", 0.5},
+          {"betas", {0.8, 0.99}},
+          {"model", {{"layers", 2}, {"width", 64}, {"heads", 2}, {"context", 32}}},
+          {"data", {{"text", "/data/kjv.txt"}}},
+          {"checkpoint_every_steps", 100},
+          {"threads", 3}};
+}
+std::string why_refused(const json& settings) {
+  const auto parsed = parse_settings(settings.dump());
+  return parsed ? "not refused" : parsed.error().text();
+}
+template <class Value>
+std::string why_refused(const char* key, Value value) {
+  auto settings = good();
+  settings[key] = value;
+  return why_refused(settings);
+}
+
+TEST(Settings, EveryKeyIsRead) {
+  const auto settings = parse_settings(good().dump()).value();
+  EXPECT_EQ(settings.steps, 2000u);
+  EXPECT_EQ(settings.logical_batches, 16u);
+  EXPECT_EQ(settings.micro_batch, 4u);
+  EXPECT_EQ(settings.learning_rate, 1e-3);
+  EXPECT_EQ(settings.seed, 5u);
+  EXPECT_EQ(settings.warmup_steps, 10u);
+  EXPECT_EQ(settings.weight_decay, 0.2);
+  EXPECT_EQ(settings.clip, 0.5);
+  EXPECT_EQ(settings.beta1, 0.8);
+  EXPECT_EQ(settings.beta2, 0.99);
+  EXPECT_EQ(settings.model, (ModelSettings{2, 64, 2, 32}));
+  EXPECT_EQ(settings.text, "/data/kjv.txt");
+  EXPECT_EQ(settings.checkpoint_every_steps, 100u);
+  EXPECT_EQ(settings.threads, 3u);
+  EXPECT_EQ(settings.tokens_per_step(), 16u * 4 * 32);
+}
+
+TEST(Settings, LeftOutKeysHaveTheirDefaults) {
+  const json few{
+      {"steps", 1}, {"model", json::object()}, {"data", {{"text", "/t"}}}, {"new_key", 1}};
+  const auto settings = parse_settings(few.dump()).value();
+  EXPECT_EQ(settings.beta2, 0.95);
+  EXPECT_EQ(settings.model.context, 128u);
+  EXPECT_EQ(settings.threads, 1u);
+}
+
+TEST(Settings, AllProblemsAreNamedAtOnce) {
+  auto settings = good();
+  settings["steps"] = 0;
+  settings["betas"] = {0.9, 1.0};
+  settings["logical_batches"] = 12;
+  settings["model"]["width"] = "wide";
+  settings["data"]["text"] = "";
+  const auto why = why_refused(settings);
+  for (const char* part : {"steps must be from 1", "betas must be two numbers",
+                           "logical_batches must be a power of two", "model.key \"width\"",
+                           "data.text must be the path"}) {
+    EXPECT_THAT(why, HasSubstr(part));
+  }
+}
+
+TEST(Settings, WhatCannotBeIsRefused) {
+  EXPECT_THAT(why_refused("strategy", "fsdp"), HasSubstr("not available yet"));
+  EXPECT_THAT(why_refused("clip", -1), HasSubstr("clip must be"));
+  EXPECT_THAT(why_refused("threads", 0), HasSubstr("threads must be"));
+  EXPECT_THAT(why_refused("steps", -5), HasSubstr("steps"));
+  EXPECT_THAT(why_refused("model", 3), HasSubstr("model is no object"));
+  EXPECT_THAT(why_refused("betas", "x"), HasSubstr("betas"));
+  auto uneven = good();
+  uneven["model"]["heads"] = 3;
+  EXPECT_THAT(why_refused(uneven), HasSubstr("multiple of model.heads"));
+  EXPECT_THAT(why_refused(json::object()), HasSubstr("steps is missing; model is missing"));
+  EXPECT_FALSE(parse_settings("nonsense"));
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer
