@@ -99,6 +99,14 @@ void refuse_ineffective(Section& section, const HostSpec& host) {
   }
 }
 
+/// What a local host has from [defaults] and no use for.
+void leave_out_ssh(HostSpec& host) {
+  host.user.clear();
+  host.port = 0;
+  host.identity.clear();
+  host.jump.clear();
+}
+
 /// Reads all [[host]] tables, with what they share.
 class HostTables {
  public:
@@ -114,6 +122,7 @@ class HostTables {
     read_host(section, host);
     section.finish();
     refuse_ineffective(section, host);
+    if (host.transport == Transport::local) leave_out_ssh(host);
     if (!section.has("name")) {
       section.wrong("name", "a [[host]] without `name`", "expected name = \"gpu01\"");
     }

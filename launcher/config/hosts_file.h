@@ -21,6 +21,8 @@ struct Expectation {
   std::uint32_t gpus = 0;
   std::uint32_t ib_ports = 0;
   std::uint32_t ib_rate = 0;  ///< Gbit/s
+
+  friend bool operator==(const Expectation&, const Expectation&) = default;
 };
 
 /// One host; texts that are empty were not given.
@@ -40,6 +42,8 @@ struct HostSpec {
   bool spare = false;
   Transport transport = Transport::ssh;
   Expectation expect;
+
+  friend bool operator==(const HostSpec&, const HostSpec&) = default;
 };
 
 enum class HostKeys { strict, accept_new };
@@ -51,11 +55,15 @@ struct NetworkSpec {
   HostKeys host_keys = HostKeys::strict;
   std::string ssh = "auto";
   nanoseconds connect_timeout = 10s;
+
+  friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;
 };
 
 struct HostsFile {
   std::vector<HostSpec> hosts;  ///< in file order, which is the order of ranks
   NetworkSpec network;
+
+  friend bool operator==(const HostsFile&, const HostsFile&) = default;
 };
 
 using HostsOrProblems = std::variant<HostsFile, std::vector<Problem>>;

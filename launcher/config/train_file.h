@@ -21,10 +21,14 @@ struct JobSection {
   nanoseconds start_timeout = 10min;
   std::uint32_t hosts_step = 1;
   std::string bind = "numa";
+
+  friend bool operator==(const JobSection&, const JobSection&) = default;
 };
 
 struct ModelSection {
   std::uint32_t layers = 4, width = 128, heads = 4, context = 128;
+
+  friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
 
 struct TrainerSection {
@@ -40,6 +44,8 @@ struct TrainerSection {
   std::array<double, 2> betas{0.9, 0.95};
   ModelSection model;
   std::string text;  ///< absolute path of the training text
+
+  friend bool operator==(const TrainerSection&, const TrainerSection&) = default;
 };
 
 struct ProgramSection {
@@ -50,14 +56,22 @@ struct ProgramSection {
   std::vector<std::string> wrap;
   std::string step_pattern;
   std::string checkpoint_glob;  ///< absolute
+
+  friend bool operator==(const ProgramSection&, const ProgramSection&) = default;
 };
 
-struct EveryAuto {};
+struct EveryAuto {
+  friend bool operator==(const EveryAuto&, const EveryAuto&) = default;
+};
 struct EverySteps {
   std::uint64_t steps = 0;
+
+  friend bool operator==(const EverySteps&, const EverySteps&) = default;
 };
 struct EveryTime {
   nanoseconds interval{};
+
+  friend bool operator==(const EveryTime&, const EveryTime&) = default;
 };
 using CheckpointEvery = std::variant<EveryAuto, EverySteps, EveryTime>;
 
@@ -66,6 +80,8 @@ struct CheckpointSection {
   CheckpointEvery every = EveryAuto{};
   std::uint32_t keep = 3;
   bool memory = true;
+
+  friend bool operator==(const CheckpointSection&, const CheckpointSection&) = default;
 };
 
 struct RecoverySection {
@@ -81,6 +97,8 @@ struct RecoverySection {
   nanoseconds partition_grace = 30s;
   nanoseconds readmit = 5s;
   nanoseconds abort_deadline = 10s;
+
+  friend bool operator==(const RecoverySection&, const RecoverySection&) = default;
 };
 
 struct HealthSection {
@@ -89,6 +107,8 @@ struct HealthSection {
   std::optional<nanoseconds> hang_floor;  ///< nullopt: auto
   nanoseconds start_limit = 30min;
   nanoseconds checkpoint_limit = 30min;
+
+  friend bool operator==(const HealthSection&, const HealthSection&) = default;
 };
 
 struct TrainFile {
@@ -99,6 +119,8 @@ struct TrainFile {
   RecoverySection recovery;
   HealthSection health;
   std::vector<std::string> notices;  ///< what is accepted but has no effect yet
+
+  friend bool operator==(const TrainFile&, const TrainFile&) = default;
 };
 
 /// Larger ones are refused.
