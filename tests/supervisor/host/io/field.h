@@ -199,6 +199,8 @@ class Field {
     return rendezvous::to_hex(rendezvous::host_key(secret_, HostId{0}));
   }
   [[nodiscard]] std::uint16_t port() const { return port_; }
+  /// The agent's present connection ends; it dials again.
+  void cut() { server_->close(HostId{0}, "test"); }
   /// The controller is gone.
   void close() { server_.reset(); }
 

@@ -1,0 +1,139 @@
+// The checkpoint directory: commit, what is never overwritten, the lock.
+#include "supervisor/host/io/checkpoint_hands.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "supervisor/host/io/posix.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class CheckpointHands : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/dlaunch-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+    directory_ = root_ + "/checkpoints";
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  /// What workers leave: one shard and a manifest without `files`.
+  void write_partial(std::uint64_t step, std::uint64_t generation, const std::string& shard) {
+    const auto place = directory_ + "/step-" + std::to_string(step) + ".g" +
+                       std::to_string(generation) + ".partial";
+    fs::create_directories(place);
+    ASSERT_TRUE(replace_file(place + "/shard-0-of-1.safetensors", shard));
+    ASSERT_TRUE(replace_file(place + "/manifest.json",
+                             R"({"world_size": 1, "config": {"seed": 1}, "data": {}})"));
+  }
+  [[nodiscard]] static protocol::Commit commit_of(std::uint64_t step, const std::string& shard) {
+    protocol::Commit order;
+    order.set_step(step);
+    auto* file = order.add_files();
+    file->set_name("shard-0-of-1.safetensors");
+    file->set_bytes(shard.size());
+    file->set_hash("hash of " + shard);
+    return order;
+  }
+  [[nodiscard]] bool is_there(const std::string& name) const {
+    return fs::exists(directory_ + "/" + name);
+  }
+
+  std::string root_;
+  std::string directory_;
+};
+
+TEST_F(CheckpointHands, ACommitCompletesTheManifestAndRenames) {
+  write_partial(20, 3, "abc");
+  EXPECT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  EXPECT_FALSE(is_there("step-20.g3.partial"));
+  const auto text = read_file(directory_ + "/step-20/manifest.json", 1 << 16);
+  ASSERT_TRUE(text);
+  const auto manifest = nlohmann::json::parse(*text);
+  EXPECT_EQ(manifest.at("files").at(0).at("name"), "shard-0-of-1.safetensors");
+  EXPECT_EQ(manifest.at("files").at(0).at("bytes"), 3);
+  EXPECT_EQ(manifest.at("config").at("seed"), 1);
+}
+
+TEST_F(CheckpointHands, AShardOfAnotherSizeIsRefused) {
+  write_partial(20, 3, "ab");
+  const auto sentence = commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc"));
+  EXPECT_NE(sentence.find("has 2 bytes where 3 were written"), std::string::npos) << sentence;
+  EXPECT_FALSE(is_there("step-20"));
+}
+
+TEST_F(CheckpointHands, AnOrderThatIsRepeatedSucceedsAndAnotherCheckpointIsNeverOverwritten) {
+  write_partial(20, 3, "abc");
+  ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  EXPECT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  write_partial(20, 4, "xyz");
+  EXPECT_NE(commit_checkpoint(directory_, Generation{4}, commit_of(20, "xyz")), "");
+  EXPECT_EQ(read_file(directory_ + "/step-20/shard-0-of-1.safetensors", 16).value_or(""), "abc");
+}
+
+TEST_F(CheckpointHands, DeletesWhatIsOrderedAndWhatOlderGenerationsLeft) {
+  write_partial(10, 1, "a");
+  ASSERT_EQ(commit_checkpoint(directory_, Generation{1}, commit_of(10, "a")), "");
+  write_partial(15, 1, "b");
+  write_partial(20, 2, "c");
+  write_partial(25, 2, "d");
+  auto order = commit_of(20, "c");
+  order.add_delete_steps(10);
+  EXPECT_EQ(commit_checkpoint(directory_, Generation{2}, order), "");
+  EXPECT_FALSE(is_there("step-10"));
+  EXPECT_FALSE(is_there("step-15.g1.partial"));
+  EXPECT_TRUE(is_there("step-20"));
+  EXPECT_TRUE(is_there("step-25.g2.partial")) << "it is being written";
+  for (const auto& entry : fs::directory_iterator(directory_)) {
+    EXPECT_EQ(entry.path().filename().string().find(".trash"), std::string::npos);
+  }
+}
+
+TEST_F(CheckpointHands, ListsWhatIsCompleteOldestFirst) {
+  for (const auto step : {100U, 20U}) {
+    write_partial(step, 1, "a");
+    ASSERT_EQ(commit_checkpoint(directory_, Generation{1}, commit_of(step, "a")), "");
+  }
+  write_partial(120, 1, "a");
+  fs::create_directories(directory_ + "/step-30");
+  fs::create_directories(directory_ + "/step-40x");
+  const auto found = inspect_checkpoints(directory_, "job-1", 60s);
+  EXPECT_EQ(found.error(), "");
+  ASSERT_EQ(found.checkpoints_size(), 2);
+  EXPECT_EQ(found.checkpoints(0).step(), 20U);
+  EXPECT_EQ(found.checkpoints(1).step(), 100U);
+  EXPECT_EQ(found.checkpoints(0).world_size(), 1U);
+  EXPECT_EQ(nlohmann::json::parse(found.checkpoints(0).config()).at("seed"), 1);
+}
+
+TEST_F(CheckpointHands, ALivingJobsLockIsRespectedAndAStaleOneIsNot) {
+  EXPECT_EQ(inspect_checkpoints(directory_, "job-1", 60s).locked_by(), "");
+  EXPECT_EQ(inspect_checkpoints(directory_, "job-1", 60s).locked_by(), "") << "its own";
+  EXPECT_EQ(inspect_checkpoints(directory_, "job-2", 60s).locked_by(), "job-1");
+  const auto lock = directory_ + "/.dlaunch-lock";
+  const auto hour_ago = fs::last_write_time(lock) - std::chrono::hours(1);
+  fs::last_write_time(lock, hour_ago);
+  EXPECT_EQ(inspect_checkpoints(directory_, "job-2", 60s).locked_by(), "");
+  EXPECT_FALSE(renew_lock(directory_, "job-1")) << "it lost the lock";
+  EXPECT_TRUE(renew_lock(directory_, "job-2"));
+  release_lock(directory_, "job-1");
+  EXPECT_TRUE(fs::exists(lock));
+  release_lock(directory_, "job-2");
+  EXPECT_FALSE(fs::exists(lock));
+}
+
+TEST_F(CheckpointHands, ADirectoryThatCannotBeMadeIsSaid) {
+  ASSERT_TRUE(replace_file(root_ + "/file", "x"));
+  const auto found = inspect_checkpoints(root_ + "/file/checkpoints", "job-1", 60s);
+  EXPECT_NE(found.error().find("Not a directory"), std::string::npos) << found.error();
+}
+
+}  // namespace
+}  // namespace dlaunch::supervisor::host

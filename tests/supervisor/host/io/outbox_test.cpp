@@ -1,0 +1,103 @@
+#include "supervisor/host/io/outbox.h"
+
+#include <gtest/gtest.h>
+
+#include "protocol/framing.h"
+#include "protocol/limits.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+using protocol::AgentFrame;
+
+std::vector<AgentFrame> taken(Outbox& outbox, std::uint64_t acknowledged = 0) {
+  std::vector<AgentFrame> frames;
+  protocol::FrameReader reader(protocol::kFrameBytesMax);
+  while (!outbox.empty()) reader.feed(outbox.take(acknowledged));
+  for (auto message = reader.next(); message && *message; message = reader.next()) {
+    frames.emplace_back().ParseFromString(**message);
+  }
+  return frames;
+}
+
+AgentFrame log_of(std::size_t bytes) {
+  AgentFrame frame;
+  frame.mutable_log_lines()->set_text(std::string(bytes, 'x'));
+  return frame;
+}
+
+TEST(Outbox, SendsTheUrgentFirstAndLogsLast) {
+  Outbox outbox;
+  outbox.push(log_of(10));
+  AgentFrame frame;
+  frame.mutable_evidence();
+  outbox.push(frame);
+  frame.mutable_heartbeat();
+  outbox.push(frame);
+  frame.mutable_connected();
+  outbox.push(frame);
+  frame.mutable_abort_acknowledged();
+  outbox.push(frame);
+  const auto frames = taken(outbox, 7);
+  ASSERT_EQ(frames.size(), 5U);
+  const std::vector<AgentFrame::BodyCase> expected = {
+      AgentFrame::kAbortAcknowledged, AgentFrame::kConnected, AgentFrame::kHeartbeat,
+      AgentFrame::kEvidence, AgentFrame::kLogLines};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    EXPECT_EQ(frames[i].body_case(), expected[i]);
+    EXPECT_EQ(frames[i].number(), i + 1);
+    EXPECT_EQ(frames[i].acknowledged(), 7U);
+  }
+}
+
+TEST(Outbox, AHelloOpensAConnectionWhateverWaits) {
+  Outbox outbox;
+  AgentFrame frame;
+  frame.mutable_hello();
+  outbox.push(frame);
+  frame.mutable_abort_acknowledged();
+  outbox.push(frame);
+  const auto frames = taken(outbox);
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_TRUE(frames[0].has_hello());
+}
+
+TEST(Outbox, ANewHeartbeatReplacesTheOneThatWaits) {
+  Outbox outbox;
+  for (std::uint64_t dropped = 1; dropped <= 3; ++dropped) {
+    AgentFrame frame;
+    frame.mutable_heartbeat()->set_log_lines_dropped(dropped);
+    outbox.push(frame);
+  }
+  const auto frames = taken(outbox);
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].heartbeat().log_lines_dropped(), 3U);
+}
+
+TEST(Outbox, LogsBeyondTheBoundAreDroppedAndCounted) {
+  Outbox outbox;
+  const std::size_t half = protocol::kLogQueueBytesMax / 2;
+  outbox.push(log_of(half));
+  outbox.push(log_of(half));
+  outbox.push(log_of(half));
+  outbox.push(log_of(half));
+  EXPECT_EQ(taken(outbox).size(), 2U);
+  outbox.push(log_of(1));
+  const auto frames = taken(outbox);
+  ASSERT_EQ(frames.size(), 1U);
+  EXPECT_EQ(frames[0].log_lines().dropped(), 2U);
+}
+
+TEST(Outbox, CountsAnewOnEachConnection) {
+  Outbox outbox;
+  outbox.push(log_of(1));
+  EXPECT_EQ(taken(outbox).at(0).number(), 1U);
+  outbox.push(log_of(1));
+  outbox.clear();
+  EXPECT_TRUE(outbox.empty());
+  outbox.push(log_of(1));
+  EXPECT_EQ(taken(outbox).at(0).number(), 1U);
+}
+
+}  // namespace
+}  // namespace dlaunch::supervisor::host

@@ -1,0 +1,100 @@
+#include "supervisor/host/io/worker_log.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "protocol/limits.h"
+#include "supervisor/host/io/bootstrap.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+namespace fs = std::filesystem;
+
+class WorkerLogs : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = "/tmp/dlaunch-test-XXXXXX";
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    root_ = name;
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  [[nodiscard]] std::string content(const std::string& name) const {
+    return read_file(root_ + "/" + name, 1 << 20).value_or("(none)");
+  }
+
+  std::string root_;
+};
+
+TEST_F(WorkerLogs, AreNeverOverwritten) {
+  for (const auto* text : {"first\n", "second\n"}) {
+    auto log = WorkerLog::open(root_, Generation{2}, Rank{7});
+    ASSERT_TRUE(log) << log.error().text();
+    (void)log->append(text, 1000);
+  }
+  EXPECT_EQ(content("generation-2/rank-7.log"), "first\n");
+  EXPECT_EQ(content("generation-2/rank-7.1.log"), "second\n");
+}
+
+TEST_F(WorkerLogs, PassOnWholeLinesAndKeepTheLastTwenty) {
+  auto log = WorkerLog::open(root_, Generation{1}, Rank{0});
+  ASSERT_TRUE(log);
+  EXPECT_EQ(log->append("one\ntw", 1000).text, "one\n");
+  EXPECT_EQ(log->append("o\n", 1000).text, "two\n");
+  for (int i = 0; i < 30; ++i) (void)log->append(std::to_string(i) + "\n", 1000);
+  (void)log->append("no end", 1000);
+  log->finish();
+  ASSERT_EQ(log->last_lines().size(), protocol::kLastLinesMax);
+  EXPECT_EQ(log->last_lines().back(), "no end");
+  EXPECT_EQ(log->last_lines().front(), "11");
+}
+
+TEST_F(WorkerLogs, DropWhatIsTooMuchForTheWireButNotForTheFile) {
+  auto log = WorkerLog::open(root_, Generation{1}, Rank{0});
+  ASSERT_TRUE(log);
+  const auto passed = log->append("aaaa\nbbbb\ncccc\n", 10);
+  EXPECT_EQ(passed.text, "aaaa\nbbbb\n");
+  EXPECT_EQ(passed.dropped, 1U);
+  EXPECT_EQ(content("generation-1/rank-0.log"), "aaaa\nbbbb\ncccc\n");
+}
+
+TEST_F(WorkerLogs, OfOldGenerationsGoFirstButNeverThoseOfTheFirstFailure) {
+  for (std::uint64_t generation = 1; generation <= 4; ++generation) {
+    auto log = WorkerLog::open(root_, Generation{generation}, Rank{0});
+    ASSERT_TRUE(log);
+    (void)log->append(std::string(1000, 'x'), 0);
+  }
+  trim_logs(root_, Generation{1}, 2500);
+  EXPECT_TRUE(fs::exists(root_ + "/generation-1"));
+  EXPECT_FALSE(fs::exists(root_ + "/generation-2"));
+  EXPECT_FALSE(fs::exists(root_ + "/generation-3"));
+  EXPECT_TRUE(fs::exists(root_ + "/generation-4"));
+}
+
+TEST(Bootstrap, IsReadAndWhatIsWrongIsNamedWithoutItsValue) {
+  const std::string good =
+      R"({"job":"kjv-1","host":"gpu01","host_id":3,"secret":"5ec7e7","scratch":"/tmp/d",)"
+      R"("addresses":[{"address":"10.0.0.1","port":29600}],"lease_seconds":2.5,"on_lease_end":"keep"})";
+  const auto bootstrap = parse_bootstrap(good);
+  ASSERT_TRUE(bootstrap) << bootstrap.error().text();
+  EXPECT_EQ(bootstrap->host_id, HostId{3});
+  EXPECT_EQ(bootstrap->lease, 2500ms);
+  EXPECT_FALSE(bootstrap->stop_on_lease_end);
+  EXPECT_EQ(bootstrap->directory(), "/tmp/d/kjv-1/gpu01");
+  const auto without = [&](const std::string& part, const std::string& other) {
+    auto text = good;
+    return text.replace(text.find(part), part.size(), other);
+  };
+  for (const auto& text :
+       {std::string("no JSON"), without("kjv-1", "../x"), without("gpu01", "a/b"),
+        without("/tmp/d", "tmp"), without(R"("port":29600)", R"("port":"x")"),
+        without(R"({"address":"10.0.0.1","port":29600})", "")}) {
+    const auto refused = parse_bootstrap(text);
+    ASSERT_FALSE(refused) << text;
+    EXPECT_EQ(refused.error().text().find("5ec7e7"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::supervisor::host
