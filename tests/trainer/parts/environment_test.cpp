@@ -1,0 +1,54 @@
+// What a worker reads from its environment.
+#include "trainer/io/environment.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+namespace dlaunch::trainer {
+namespace {
+
+class EnvironmentTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    ::clearenv();
+    for (const auto& [name, value] : {std::pair{"DLAUNCH_SOCKET", "/run/worker.sock"},
+                                      {"DLAUNCH_JOB", "job-1"},
+                                      {"DLAUNCH_GENERATION", "7"},
+                                      {"DLAUNCH_DATA_ADDRESS", "10.1.0.3"},
+                                      {"RANK", "5"},
+                                      {"LOCAL_RANK", "1"},
+                                      {"WORLD_SIZE", "8"}}) {
+      ::setenv(name, value, 1);
+    }
+  }
+};
+
+TEST_F(EnvironmentTest, IsReadInFull) {
+  const auto environment = read_environment().value();
+  EXPECT_EQ(environment.socket, "/run/worker.sock");
+  EXPECT_EQ(environment.job, "job-1");
+  EXPECT_EQ(environment.generation, Generation{7});
+  EXPECT_EQ(environment.data_address, "10.1.0.3");
+  EXPECT_EQ(environment.rank, Rank{5});
+  EXPECT_EQ(environment.local_rank, 1u);
+  EXPECT_EQ(environment.world_size, 8u);
+  EXPECT_EQ(environment.pid, static_cast<std::uint32_t>(::getpid()));
+}
+
+TEST_F(EnvironmentTest, EverythingThatIsWrongIsNamedAtOnce) {
+  ::unsetenv("DLAUNCH_SOCKET");
+  ::setenv("DLAUNCH_JOB", "", 1);
+  ::setenv("RANK", "5x", 1);
+  ::setenv("WORLD_SIZE", "99999999999", 1);
+  const auto why = read_environment().error().text();
+  EXPECT_THAT(why, testing::HasSubstr("DLAUNCH_SOCKET is not set"));
+  EXPECT_THAT(why, testing::HasSubstr("DLAUNCH_JOB is not set"));
+  EXPECT_THAT(why, testing::HasSubstr("RANK is no whole number: 5x"));
+  EXPECT_THAT(why, testing::HasSubstr("WORLD_SIZE is no whole number"));
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer
