@@ -21,6 +21,7 @@
 #include "supervisor/host/agent.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/connection.h"
+#include "supervisor/host/io/file_progress.h"
 #include "supervisor/host/io/process_scan.h"
 #include "supervisor/host/io/self_check.h"
 #include "supervisor/host/io/worker_hands.h"
@@ -34,6 +35,7 @@ namespace {
 constexpr nanoseconds kScanEvery = 10ms;
 constexpr nanoseconds kUndeadAfter = 5s;
 constexpr nanoseconds kLookEvery = 100ms;   // process states and the data link
+constexpr int kLooksPerFileLook = 10;       // a shared file system is asked once a second
 constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
 constexpr std::uint64_t kLogBytesMax = std::uint64_t{1} << 30U;
 
@@ -100,6 +102,7 @@ class AgentProcess {
         report_ = nullptr;
         stale_after_ = std::chrono::milliseconds(frame.welcome().lease_ms());
         step_pattern_ = frame.welcome().job().step_pattern();
+        checkpoint_glob_ = frame.welcome().job().checkpoint_glob();
         checkpoint_directory_ = frame.welcome().job().checkpoint_directory();
       }
       driver_->put(FromController{std::move(frame)});
@@ -289,7 +292,24 @@ class AgentProcess {
         const auto carrier = read_file("/sys/class/net/" + data_interface_ + "/carrier", 8);
         driver_->put(LinkSeen{data_interface_, carrier && carrier->starts_with("1"), 0});
       }
+      if (++looks_ % kLooksPerFileLook == 0) look_at_files();
       look();
+    });
+  }
+
+  /// One look at a time: storage that hangs must not fill the pool.
+  void look_at_files() {
+    if (checkpoint_glob_.empty() || workers_.empty() || looking_at_files_) return;
+    looking_at_files_ = true;
+    asio::post(pool_, [this, pattern = checkpoint_glob_] {
+      const auto newest = newest_checkpoint(pattern);
+      asio::post(context_, [this, newest] {
+        looking_at_files_ = false;
+        if (!newest) return;
+        for (const auto& [rank, worker] : std::map(workers_)) {
+          driver_->put(ProgramStep{rank, worker->generation(), *newest});
+        }
+      });
     });
   }
 
@@ -308,6 +328,9 @@ class AgentProcess {
   std::string data_interface_;
   std::string checkpoint_directory_;
   std::string step_pattern_;
+  std::string checkpoint_glob_;
+  int looks_ = 0;
+  bool looking_at_files_ = false;
   std::mutex lock_mutex_;
   std::string locked_;  ///< the checkpoint directory whose lock is ours; under lock_mutex_
   nanoseconds stale_after_ = 60s;

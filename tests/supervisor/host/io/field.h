@@ -115,6 +115,7 @@ class Field {
     if (one->pid == 0) {
       ::dup2(input->read.get(), 0);
       ::dup2(output->write.get(), 1);
+      if (!plant_script.empty()) ::execl("/bin/sh", "sh", "-c", plant_script.c_str(), nullptr);
       ::execl(DLAUNCH_AGENT, "dlaunch-agent", "plant", nullptr);
       ::_exit(127);
     }
@@ -207,6 +208,7 @@ class Field {
   std::vector<protocol::AgentFrame> frames;
   std::size_t closed = 0;
   std::uint32_t lease_ms = 20'000;
+  std::string plant_script;  ///< line of the shell that plants instead; empty: none
 
  private:
   /// Ends the test: what follows would look at what is not there.

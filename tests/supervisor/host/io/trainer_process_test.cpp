@@ -102,6 +102,31 @@ TEST(Trainer, ItsCheckpointsAreInspectedAndCommittedByTheAgent) {
   EXPECT_FALSE(std::filesystem::exists(directory + "/.dlaunch-lock"));
 }
 
+TEST(Trainer, TrainsOnAHostThatHasNothingInstalled) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root may make such a host";
+  Field field;
+  const auto root = field.directory() + "/bare";
+  for (const auto* name : {"/proc", "/dev", "/tmp"}) {
+    std::filesystem::create_directories(root + name);
+  }
+  std::filesystem::copy_file(DLAUNCH_AGENT, root + "/dlaunch-agent");
+  std::filesystem::copy_file(DLAUNCH_SCRIPTED_WORKER, root + "/worker");
+  // In a mount namespace of its own: nothing is left mounted, however the test ends.
+  field.plant_script = "exec unshare -m sh -c 'mount -t proc proc " + root +
+                       "/proc && mount --bind /dev " + root + "/dev && exec chroot " + root +
+                       " /dlaunch-agent plant'";
+  protocol::JobSpec spec;
+  spec.set_trainer(true);
+  spec.add_command("/worker");
+  spec.set_directory("/");
+  spec.set_trainer_settings("{}");
+  field.bring_up(spec, {{"scratch", "/tmp/dlaunch-0"}});
+  EXPECT_EQ(field.last(AgentFrame::kReady)->ready().failures_size(), 0);
+  ASSERT_NO_FATAL_FAILURE(train(field, 1, std::nullopt));
+  field.send(0, [](auto& frame) { frame.mutable_leave(); });
+  EXPECT_TRUE(field.comes(AgentFrame::kLeft, 0));
+}
+
 TEST(Trainer, IsTheSameThroughAReconnect) {
   Field field;
   field.bring_up(trainer_job(field));

@@ -6,6 +6,7 @@
 
 #include "protocol/limits.h"
 #include "supervisor/host/io/bootstrap.h"
+#include "supervisor/host/io/file_progress.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -70,6 +71,19 @@ TEST_F(WorkerLogs, OfOldGenerationsGoFirstButNeverThoseOfTheFirstFailure) {
   EXPECT_FALSE(fs::exists(root_ + "/generation-2"));
   EXPECT_FALSE(fs::exists(root_ + "/generation-3"));
   EXPECT_TRUE(fs::exists(root_ + "/generation-4"));
+}
+
+TEST_F(WorkerLogs, ProgressIsAlsoSeenByCheckpointFiles) {
+  const auto pattern = root_ + "/run*/step-*/done";
+  EXPECT_EQ(newest_checkpoint(pattern), std::nullopt);
+  for (const auto* place : {"/run/step-5", "/run/step-120", "/run/step-200"}) {
+    fs::create_directories(root_ + place);
+  }
+  ASSERT_TRUE(replace_file(root_ + "/run/step-5/done", ""));
+  ASSERT_TRUE(replace_file(root_ + "/run/step-120/done", ""));
+  EXPECT_EQ(newest_checkpoint(pattern), 120U) << "200 is not done";
+  for (const auto* name : {"/run/a.pt", "/run/b.pt"}) ASSERT_TRUE(replace_file(root_ + name, ""));
+  EXPECT_EQ(newest_checkpoint(root_ + "/run/*.pt"), 2U);
 }
 
 TEST(Bootstrap, IsReadAndWhatIsWrongIsNamedWithoutItsValue) {
