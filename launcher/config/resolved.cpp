@@ -226,7 +226,8 @@ std::variant<Resolved, std::vector<Problem>> read_resolved(std::string_view text
   for (const char* key : {"host", "network"}) {
     auto* node = train->get(key);
     if (node == nullptr) continue;
-    node->visit([&](auto&& moved) { hosts.insert(key, std::forward<decltype(moved)>(moved)); });
+    std::move(*node).visit(
+        [&](auto&& moved) { hosts.insert(key, std::forward<decltype(moved)>(moved)); });
     train->erase(key);
   }
   Resolved resolved;

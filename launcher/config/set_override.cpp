@@ -18,12 +18,18 @@ std::optional<toml::table> parse(const std::string& text, const std::string& pla
   }
 }
 
+std::string_view without_blanks(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
 /// "trainer.model.layers" → its parts; empty: no such path.
 std::vector<std::string> parts_of(std::string_view path) {
   std::vector<std::string> parts;
   while (true) {
     const auto dot = path.find('.');
-    const auto part = path.substr(0, dot);
+    const auto part = without_blanks(path.substr(0, dot));
     if (part.empty() || parts.size() == kPartsMax) return {};
     parts.emplace_back(part);
     if (dot == std::string_view::npos) return parts;
@@ -68,7 +74,8 @@ void set_override(toml::table& document, const std::string& override, Reading& r
     auto& node = *value->get_as<std::string>("value");
     node.get() = text;
   }
-  value->get("value")->visit([&](auto&& node) {
+  // As an rvalue: a copy would lose its place.
+  std::move(*value->get("value")).visit([&](auto&& node) {
     table->erase(parts.back());
     table->insert(toml::key(parts.back(), toml::source_region(region)),
                   std::forward<decltype(node)>(node));

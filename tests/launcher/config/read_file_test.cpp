@@ -1,0 +1,47 @@
+#include "launcher/config/io/read_file.h"
+
+#include <gmock/gmock.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace dlaunch::launcher::config {
+namespace {
+
+using testing::HasSubstr;
+
+class ReadFile : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string name = (std::filesystem::temp_directory_path() / "read_file.XXXXXX").string();
+    ASSERT_NE(::mkdtemp(name.data()), nullptr);
+    folder_ = name;
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
+
+  std::string folder_;
+};
+
+TEST_F(ReadFile, GivesAllBytes) {
+  const std::string text("a\0b\n", 4);
+  std::ofstream(path("a")) << text;
+  EXPECT_EQ(*read_config_file(path("a"), 4), text);
+  EXPECT_EQ(*read_config_file(path("a"), 100), text);
+}
+
+TEST_F(ReadFile, SaysWhyNot) {
+  std::ofstream(path("large")) << "12345";
+  ASSERT_EQ(::mkfifo(path("pipe").c_str(), 0600), 0);
+  const auto why = [&](const std::string& name) {
+    return read_config_file(path(name), 4).error().text();
+  };
+  EXPECT_THAT(why("missing"), HasSubstr("missing: No such file"));
+  EXPECT_THAT(why("."), HasSubstr("no regular file"));
+  EXPECT_THAT(why("pipe"), HasSubstr("no regular file"));
+  EXPECT_THAT(why("large"), HasSubstr("more than 4 bytes"));
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher::config
