@@ -9,6 +9,8 @@ namespace {
 // are separated by tabs. A shell may read ahead on stdin, so that everything is said in turns: the
 // other side sends nothing before it is asked.
 constexpr std::string_view kFunctions = R"sh(
+dlaunch_mask=$(umask)
+dlaunch_locale=${LC_ALL-}
 LC_ALL=C; export LC_ALL
 PATH="$PATH:/usr/bin:/bin"
 umask 077
@@ -117,6 +119,9 @@ dlaunch_start() {
     fi
     printf 'notice\tlogind ends the processes of a login (KillUserProcesses); %s\n' "$dlaunch_said"
   fi
+  # What workers inherit is the login's own again.
+  umask "$dlaunch_mask"
+  if [ -n "$dlaunch_locale" ]; then LC_ALL=$dlaunch_locale; else unset LC_ALL; fi
   cd "$dlaunch_dir" && exec $dlaunch_scope "$dlaunch_agent" plant
 }
 )sh";
