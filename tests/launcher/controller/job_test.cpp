@@ -1,0 +1,161 @@
+// A whole controller with its keeper and real agents on this machine, driven over its socket.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/io/clock.h"
+#include "launcher/cli/io/control_client.h"
+#include "launcher/controller/io/controller_process.h"
+#include "launcher/controller/io/keeper.h"
+#include "launcher/controller/io/run_store.h"
+#include "launcher/controller/io/state_lock.h"
+#include "tests/launcher/controller/temporary_directory.h"
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+using nlohmann::json;
+using testing::HasSubstr;
+
+template <class Condition>
+bool wait_until(Condition condition) {
+  const auto end = monotonic_now() + 60s;
+  while (!condition()) {
+    if (monotonic_now() > end) return false;
+    ::poll(nullptr, 0, 20);
+  }
+  return true;
+}
+
+class JobTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    state_ = temporary_.path() + "/state";
+    scratch_ = temporary_.path() + "/scratch";
+    std::filesystem::create_directory(state_);
+    std::filesystem::create_directory(scratch_);
+    input_.id = "test-" + std::to_string(::getpid());
+    input_.hosts_file = "hosts.toml";
+    input_.hosts_text = "[defaults]\ntransport = \"local\"\nscratch = \"" + scratch_ +
+                        "\"\n[[host]]\nname = \"here[1-2]\"\n";
+    input_.train.file = "train.toml";
+    input_.train.directory = temporary_.path();
+    input_.environment = {{"PATH", "/usr/bin:/bin"}};
+    input_.program_folder = std::filesystem::path(DLAUNCH_AGENT).parent_path();
+  }
+  void TearDown() override {
+    if (alive()) (void)ask({{"request", "stop"}, {"now", true}, {"reason", "the test is over"}});
+    EXPECT_TRUE(wait_until([&] { return !alive(); }));
+    if (HasFailure()) {
+      std::ifstream log(state_ + "/controller.log");
+      std::cerr << std::string(std::istreambuf_iterator<char>(log), {});
+    }
+  }
+  Result<StartReport> start(const std::string& train) {
+    input_.train_text = train;
+    EXPECT_TRUE(write_job_input(state_, input_));
+    return start_keeper(state_, CONTROLLER_TEST_PROGRAM);
+  }
+  [[nodiscard]] bool alive() const {
+    return is_locked(state_, kKeeperLock) || is_locked(state_, kControllerLock);
+  }
+  json ask(const json& request) const {
+    auto answer = cli::ask(state_, request, 10s);
+    return answer ? *answer : json{{"failed", answer.error().text()}};
+  }
+  [[nodiscard]] std::string state() const {
+    return ask({{"request", "status"}}).value("state", std::string());
+  }
+  [[nodiscard]] std::optional<EndRow> end() const {
+    auto reader = RunReader::open(state_);
+    return reader ? *reader->end() : std::nullopt;
+  }
+  [[nodiscard]] std::vector<std::string> event_names() const {
+    std::vector<std::string> names;
+    auto reader = RunReader::open(state_);
+    const auto events = reader->events(0, 10'000);
+    for (const auto& event : *events) names.push_back(event.event);
+    return names;
+  }
+  static std::string program(const std::string& script) {
+    return "[program]\ncommand = [\"sh\", \"-c\", '''" + script + "''']\n";
+  }
+
+  TemporaryDirectory temporary_;
+  std::string state_;
+  std::string scratch_;
+  JobInput input_;
+};
+
+TEST_F(JobTest, WrongFilesAreReportedAllAtOnceBeforeAnythingStarts) {
+  input_.hosts_text = "[[host]]\nnam = \"x\"\n";
+  const auto report = start("[jobb]\n");
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->code, 65);
+  EXPECT_THAT(report->sentence, HasSubstr("hosts.toml:2"));
+  EXPECT_THAT(report->sentence, HasSubstr("train.toml:1"));
+}
+
+TEST_F(JobTest, TwoLocalHostsRunAProgramToItsEnd) {
+  const auto report = start(program("echo rank $RANK of $WORLD_SIZE"));
+  ASSERT_TRUE(report) << report.error().text();
+  ASSERT_EQ(report->code, 0) << report->sentence;
+  ASSERT_TRUE(wait_until([&] { return !alive(); }));
+  ASSERT_TRUE(end());
+  EXPECT_EQ(end()->code, 0) << end()->sentence;
+  EXPECT_THAT(event_names(), testing::IsSupersetOf({"host_ready", "generation_formed",
+                                                    "worker_exited", "job_finished"}));
+}
+
+TEST_F(JobTest, AStopEndsItWithSeventyFiveAndTheWatcherIsTold) {
+  ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
+  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  auto watcher = cli::ControlClient::connect(state_);
+  ASSERT_TRUE(watcher);
+  ASSERT_TRUE(watcher->send({{"request", "watch"}}));
+  EXPECT_EQ(watcher->receive(10s)->at("type"), "state");
+  EXPECT_EQ(ask({{"request", "stop"}, {"now", false}, {"reason", "a test"}}).at("ok"), true);
+  json last;
+  for (auto line = watcher->receive(60s); line; line = watcher->receive(60s)) last = *line;
+  EXPECT_EQ(last.value("type", ""), "ended") << last;
+  EXPECT_EQ(last.value("code", 0), 75) << last;
+  ASSERT_TRUE(wait_until([&] { return !alive(); }));
+  EXPECT_EQ(end()->code, 75);
+}
+
+TEST_F(JobTest, AKilledControllerIsBackAndTheJobGoesOn) {
+  ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
+  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  const auto before = ask({{"request", "status"}});
+  const auto pid = before.at("controller").at("pid").get<pid_t>();
+  ASSERT_EQ(::kill(pid, SIGKILL), 0);
+  ASSERT_TRUE(wait_until([&] {
+    const auto now = ask({{"request", "status"}});
+    return now.value("state", "") == "running" && now.at("controller").at("pid") != pid;
+  })) << ask({{"request", "status"}});
+  EXPECT_GT(ask({{"request", "status"}}).at("generation"), before.at("generation"));
+  EXPECT_THAT(event_names(), testing::Contains("controller_restarted"));
+}
+
+TEST_F(JobTest, SigtermToTheKeeperStopsTheJobAsPreempted) {
+  ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
+  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  std::ifstream lock(state_ + "/" + kKeeperLock);
+  std::string word;
+  pid_t pid = 0;
+  lock >> word >> pid;
+  ASSERT_EQ(::kill(pid, SIGTERM), 0);
+  ASSERT_TRUE(wait_until([&] { return !alive(); }));
+  ASSERT_TRUE(end());
+  EXPECT_EQ(end()->code, 75) << end()->sentence;
+  EXPECT_THAT(end()->sentence, HasSubstr("preempted"));
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher::controller
