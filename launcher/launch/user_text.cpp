@@ -93,15 +93,15 @@ std::string of_agent(Cause cause, const Where& where) {
     case Cause::wrong_architecture:
       return "the agent was not built for this machine";
     case Cause::cannot_dial_back:
-      return "the agent runs there but cannot reach the controller; a firewall between the host "
-             "and this machine is likely: set `controller_address` and `ports` under [network]";
+      return "the agent runs there but does not reach the controller; see `controller_address` "
+             "and `ports` under [network], and firewalls between the host and this machine";
     case Cause::ssh_config:
       return "the SSH settings for " + where.address + " cannot be used; see `ssh -G " +
              where.address + "`";
     case Cause::cancelled:
       return "the start was cancelled";
     default:
-      return "the agent could not be started; its log is under the host's scratch directory";
+      return "the agent did not come up; its log is under the host's scratch directory";
   }
 }
 

@@ -139,6 +139,7 @@ class Probe {
     request.bootstrap.host = request.name;
     request.bootstrap.host_id = plant.host;
     request.bootstrap.secret_hex = "00ff";
+    request.bootstrap.lease = 60s;
     request.bootstrap.addresses = {{"192.0.2.1", 29600}};
     request.bootstrap.environment = {{"QUOTES", "a'b\"c\n$HOME"}};
     flying_.insert({plant.host, plant.attempt});
