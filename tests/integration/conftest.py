@@ -3,4 +3,14 @@
 import pathlib
 import sys
 
+import pytest
+
 sys.path.insert(0, str(pathlib.Path(__file__).parent))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    """Lets fixtures see at their end whether the test failed: `request.node.failed`."""
+    report = (yield).get_result()
+    if call.when == "call":
+        item.failed = report.failed

@@ -1,0 +1,90 @@
+"""The same weights, bit for bit, whatever the number of ranks and whatever was lost on the way."""
+
+import hashlib
+import json
+import os
+import signal
+
+import pytest
+from checkpoint_reader import read_checkpoint
+from jobs import Job, ThisMachine, kill_local_host, local_hosts_toml, write_text
+
+STEPS = 150
+CHANGES = {
+    "trainer": {"steps": STEPS},
+    "recovery": {"wait_for_host": "60 s"},
+    "job": {"hosts": "1..4"},
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("exactness")
+
+
+def start(folder, name, hosts, spares=(), changes=None):
+    directory = folder / name
+    directory.mkdir()
+    write_text(directory / "text.txt")
+    hostfile = local_hosts_toml(directory / "hosts.toml", hosts, spares)
+    job = Job(ThisMachine(directory), directory, changes or CHANGES, hostfile=hostfile)
+    return job.start()
+
+
+def final_tensors(job):
+    """{name: (dtype, shape, digest of the bytes)} of the last checkpoint."""
+    tensors = read_checkpoint(job.directory / "checkpoints" / f"step-{STEPS}")
+    return {name: (dtype, shape, hashlib.sha256(data).hexdigest())
+            for name, (dtype, shape, data) in tensors.items()}
+
+
+@pytest.fixture(scope="module")
+def reference(folder):
+    """One rank, undisturbed."""
+    with start(folder, "reference", 1) as job:
+        assert job.wait(120) == 0
+        tensors = final_tensors(job)
+    assert "wte.weight" in " ".join(tensors), sorted(tensors)
+    return tensors
+
+
+@pytest.mark.parametrize("hosts", [2, 3, 4])
+def test_any_number_of_ranks_ends_with_the_same_bits(folder, reference, hosts):
+    with start(folder, f"ranks-{hosts}", hosts) as job:
+        assert job.wait(120) == 0
+        assert job.status()["world_size"] == hosts
+        assert final_tensors(job) == reference
+        manifest = job.directory / "checkpoints" / f"step-{STEPS}" / "manifest.json"
+        files = {shard["file"] for tensor in json.loads(manifest.read_text())["tensors"].values()
+                 for shard in tensor["shards"]}
+        assert len(files) == hosts
+
+
+def test_a_killed_worker_and_a_lost_host_change_no_bit(folder, reference):
+    with start(folder, "faults", 4, spares=["here4"]) as job:
+        status = job.until_step(22)
+        os.kill(job.rank(1, status)["pid"], signal.SIGKILL)
+        job.until_first_step(2)
+        kill_local_host(job.id, "here3")
+        job.until_first_step(3)
+        assert job.wait(120) == 0
+        causes = [incident["cause"] for incident in job.status()["incidents"]]
+        assert "worker_crashed" in causes and "host_lost" in causes
+        assert final_tensors(job) == reference
+
+
+def test_fewer_ranks_after_a_lost_host_change_no_bit(folder, reference):
+    with start(folder, "shrunk", 3) as job:
+        job.until_step(22)
+        kill_local_host(job.id, "here2")
+        assert job.wait(120) == 0
+        assert job.status()["world_size"] == 2
+        assert final_tensors(job) == reference
+
+
+def test_another_seed_gives_other_bits(folder, reference):
+    """The comparison would notice."""
+    changes = {**CHANGES, "trainer": {"steps": STEPS, "seed": 8}}
+    with start(folder, "seed", 2, changes=changes) as job:
+        assert job.wait(120) == 0
+        assert final_tensors(job) != reference
