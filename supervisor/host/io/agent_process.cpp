@@ -22,6 +22,7 @@
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/connection.h"
 #include "supervisor/host/io/file_progress.h"
+#include "supervisor/host/io/oom.h"
 #include "supervisor/host/io/process_scan.h"
 #include "supervisor/host/io/self_check.h"
 #include "supervisor/host/io/worker_hands.h"
@@ -139,6 +140,9 @@ class AgentProcess {
     setting.directory = bootstrap_.directory();
     setting.step_pattern = step_pattern_;
     setting.post = [this](Event event) { driver_->put(std::move(event)); };
+    setting.was_out_of_memory = [this](pid_t pid) {
+      return kernel_log_is_readable() ? was_out_of_memory(pid) : out_of_memory_.rose_lately();
+    };
     const auto worker = std::make_shared<WorkerHands>(context_, std::move(c), std::move(setting));
     workers_[worker->rank()] = worker;
     worker->start();
@@ -292,6 +296,7 @@ class AgentProcess {
         const auto carrier = read_file("/sys/class/net/" + data_interface_ + "/carrier", 8);
         driver_->put(LinkSeen{data_interface_, carrier && carrier->starts_with("1"), 0});
       }
+      out_of_memory_.look();
       if (++looks_ % kLooksPerFileLook == 0) look_at_files();
       look();
     });
@@ -330,6 +335,7 @@ class AgentProcess {
   std::string step_pattern_;
   std::string checkpoint_glob_;
   int looks_ = 0;
+  OutOfMemoryCounter out_of_memory_;
   bool looking_at_files_ = false;
   std::mutex lock_mutex_;
   std::string locked_;  ///< the checkpoint directory whose lock is ours; under lock_mutex_

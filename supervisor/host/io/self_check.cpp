@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "supervisor/host/io/oom.h"
 #include "supervisor/host/io/posix.h"
 
 namespace dlaunch::supervisor::host {
@@ -218,8 +219,7 @@ SelfCheck check_self(const protocol::JobSpec& job, const SelfCheckInput& input) 
   for (const auto& path : job.checks()) check_path(path, ready);
   if (!job.trainer()) check_command(job, ready);
   find_data_address(input, check);
-  const Fd kernel_log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  if (!kernel_log.is_open()) facts.add_blind_sensors("the kernel log cannot be read");
+  if (!kernel_log_is_readable()) facts.add_blind_sensors("the kernel log cannot be read");
   if (facts.gpus() == 0) facts.add_blind_sensors("no GPU driver");
   return check;
 }

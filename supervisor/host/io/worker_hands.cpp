@@ -15,7 +15,6 @@
 #include <utility>
 
 #include "protocol/limits.h"
-#include "supervisor/host/io/oom.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -262,7 +261,7 @@ void WorkerHands::report_end() {
   ended.pid = static_cast<std::uint32_t>(pid_);
   if (WIFSIGNALED(status_)) {
     ended.signal = WTERMSIG(status_);
-    ended.out_of_memory = ended.signal == SIGKILL && was_out_of_memory(pid_);
+    ended.out_of_memory = ended.signal == SIGKILL && setting_.was_out_of_memory(pid_);
   } else {
     ended.code = WEXITSTATUS(status_);
   }

@@ -25,6 +25,7 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
     std::string directory;     ///< the job's, on this host
     std::string step_pattern;  ///< empty: none
     std::function<void(Event)> post;
+    std::function<bool(pid_t)> was_out_of_memory;
   };
   WorkerHands(boost::asio::io_context& context, StartWorker order, Setting setting);
 
