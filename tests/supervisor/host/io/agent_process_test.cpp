@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <cstring>
+#include <fstream>
 
 #include "tests/supervisor/host/io/field.h"
 
@@ -160,6 +161,24 @@ TEST(Workers, TellTheirExitCodeAndWhatTheyLeftInTheErrorFile) {
   const auto& exited = field.last(AgentFrame::kEvidence)->evidence().worker_exited();
   EXPECT_EQ(exited.code(), 3);
   EXPECT_EQ(exited.error_message(), "no data");
+}
+
+TEST(Workers, EndedForWantOfMemoryAreSaidToBe) {
+  Field field;
+  const auto group = "/sys/fs/cgroup/memory/" + field.job();
+  std::error_code code;
+  if (::geteuid() != 0 || !std::filesystem::create_directory(group, code)) {
+    GTEST_SKIP() << "only root may bound the memory of a group, where there is version 1";
+  }
+  std::ofstream(group + "/memory.limit_in_bytes") << (16 << 20);
+  field.bring_up(shell_job("echo $$ > " + group + "/cgroup.procs; exec tail /dev/zero"));
+  field.run_program(1);
+  EXPECT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
+  std::filesystem::remove(group, code);
+  EXPECT_FALSE(code) << code.message();
+  const auto& exited = field.last(AgentFrame::kEvidence)->evidence().worker_exited();
+  EXPECT_EQ(exited.signal(), SIGKILL);
+  EXPECT_TRUE(exited.out_of_memory());
 }
 
 TEST(Workers, ThatCannotBeExecutedAreAFinding) {
