@@ -16,7 +16,6 @@ namespace {
 
 constexpr nanoseconds kReadyLimit = 20s;  // self-checks hash the data file; 20 GB at 1 GB/s
 constexpr nanoseconds kStillWaitingEvery = 5s;
-
 }  // namespace
 
 class Coordinator::Impl {
