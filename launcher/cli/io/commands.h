@@ -1,0 +1,22 @@
+// The commands of the command line, carried out. Each returns the process's exit code.
+#pragma once
+
+#include <string>
+
+#include "launcher/cli/options.h"
+
+namespace dlaunch::launcher::cli {
+
+[[nodiscard]] int run_job(const RunOptions& options);
+[[nodiscard]] int resume_job(const ResumeOptions& options);
+[[nodiscard]] int list_jobs(const ListOptions& options);
+[[nodiscard]] int attach_job(const AttachOptions& options);
+[[nodiscard]] int show_status(const StatusOptions& options);
+[[nodiscard]] int show_logs(const LogsOptions& options);
+[[nodiscard]] int show_events(const EventsOptions& options);
+[[nodiscard]] int stop_job(const StopOptions& options);
+
+/// Prints "dlaunch: …" to stderr and returns `code`.
+int complain(int code, const std::string& sentence);
+
+}  // namespace dlaunch::launcher::cli

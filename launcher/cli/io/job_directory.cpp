@@ -1,0 +1,80 @@
+#include "launcher/cli/io/job_directory.h"
+
+#include "launcher/cli/io/control_client.h"
+#include "launcher/cli/io/state_root.h"
+#include "launcher/cli/job_id.h"
+#include "launcher/controller/io/run_store.h"
+#include "launcher/controller/io/state_lock.h"
+
+namespace dlaunch::launcher::cli {
+namespace {
+
+namespace control = launcher::controller;
+constexpr milliseconds kAnswerLimit = 5s;
+
+bool is_over(const std::string& state) {
+  return state == "finished" || state == "stopped" || state == "failed";
+}
+
+Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
+  auto reader = control::RunReader::open(job.path);
+  if (!reader) return tl::unexpected(reader.error());
+  const auto row = reader->status();
+  if (!row) return tl::unexpected(row.error());
+  auto status = *row ? nlohmann::json::parse((*row)->json, nullptr, false) : nlohmann::json();
+  if (!status.is_object()) {
+    status = {{"schema", 1},
+              {"job", name_of(job.id).value_or(job.id)},
+              {"id", job.id},
+              {"state", "starting"},
+              {"reason", ""}};
+  }
+  if (const auto end = read_end(job)) {
+    if (!is_over(status.value("state", ""))) {
+      status["state"] = end->code == 75 || end->code == 130 ? "stopped" : "failed";
+    }
+    if (status.value("reason", "").empty()) status["reason"] = end->sentence;
+    return status;
+  }
+  const auto owner = reader->owner();
+  const bool elsewhere = owner && owner->host != control::host_name();
+  status["reason"] = elsewhere
+                         ? "its controller runs on " + owner->host + "; this is its last state"
+                         : "its controller is gone; this is the last it wrote. Go on with "
+                           "`dlaunch resume " +
+                               job.id + "`";
+  return status;
+}
+
+}  // namespace
+
+Result<std::optional<JobDirectory>> find_job_directory(const std::string& wanted) {
+  const auto root = state_root();
+  if (!root) return tl::unexpected(root.error());
+  const auto ids = job_ids(*root);
+  if (!ids) return tl::unexpected(ids.error());
+  const auto id = find_job(*ids, wanted);
+  if (!id) return std::optional<JobDirectory>{};
+  return std::optional(JobDirectory{*id, *root + "/" + *id});
+}
+
+Result<nlohmann::json> read_status(const JobDirectory& job) {
+  auto answer = ask(job.path, {{"request", "status"}}, kAnswerLimit);
+  if (answer && answer->contains("state")) return answer;
+  return read_status_from_disk(job);
+}
+
+std::optional<JobEnd> read_end(const JobDirectory& job) {
+  auto reader = control::RunReader::open(job.path);
+  if (!reader) return std::nullopt;
+  const auto end = reader->end();
+  if (!end || !*end) return std::nullopt;
+  return JobEnd{(*end)->code, (*end)->sentence};
+}
+
+bool is_kept(const JobDirectory& job) {
+  return control::is_locked(job.path, control::kKeeperLock) ||
+         control::is_locked(job.path, control::kControllerLock);
+}
+
+}  // namespace dlaunch::launcher::cli
