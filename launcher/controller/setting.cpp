@@ -219,7 +219,7 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
                                rendezvous.lost_after / kHeartbeatsPerLostAfter);
   rendezvous.heartbeat = setting.heartbeat;
   rendezvous.partition_grace = train.recovery.partition_grace;
-  rendezvous.readmit = train.recovery.readmit;
+  rendezvous.readmit = surroundings.resumed ? nanoseconds(0) : train.recovery.readmit;
   rendezvous.start_timeout = train.job.start_timeout;
   rendezvous.spare_first = train.recovery.spare_first;
   rendezvous.quarantine = train.recovery.quarantine;

@@ -18,6 +18,7 @@ struct Surroundings {
   /// [program]: command[0] as a path, found through the inherited PATH where it is a bare name;
   /// empty: not found here.
   std::string program_path;
+  bool resumed = false;  ///< the job had ended: no agent finds its way back by itself
 };
 
 /// An error is the user's: hosts and files do not fit together.

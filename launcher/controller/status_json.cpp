@@ -71,7 +71,7 @@ json status_json(const JobIdentity& job, const std::vector<Controller::HostView>
   for (const auto& host : hosts) host_list.push_back(host_json(host, view, now));
   json rank_list = json::array();
   for (const auto& rank : view.ranks) rank_list.push_back(rank_json(job, rank));
-  json incident_list = json::array();
+  json incident_list = job.earlier_incidents;
   for (const auto& incident : view.incidents) incident_list.push_back(incident_json(job, incident));
   return {{"schema", 1},
           {"job", job.name},

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -21,6 +21,7 @@ struct JobIdentity {
   std::map<HostId, std::string> host_names;
   std::string controller_host;
   std::int64_t controller_pid = 0;
+  std::vector<nlohmann::json> earlier_incidents;  ///< of the incarnations before
 };
 
 [[nodiscard]] nlohmann::json status_json(const JobIdentity& job,

@@ -77,7 +77,7 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   if (!start) return refuse(ExitCode::storage, start.error().text());
   parts.start = *start;
 
-  Surroundings surroundings{start->incarnation, start->recovered, {}};
+  Surroundings surroundings{start->incarnation, start->recovered, {}, start->resumed};
   if (const auto& program = parts.files.train.program; program && !program->command.empty()) {
     surroundings.program_path =
         find_program(program->command.front(), value_or_empty(parts.input.environment, "PATH"),

@@ -28,8 +28,18 @@ constexpr nanoseconds kLastWordLimit = 2s;
 constexpr nanoseconds kRefusalEvery = 1s;
 
 JobIdentity identity_of(const ShellParts& parts) {
-  return {parts.setting.job.job_name,   parts.input.id, parts.setting.job.steps,
-          parts.setting.job.host_names, host_name(),    ::getpid()};
+  JobIdentity identity{parts.setting.job.job_name,
+                       parts.input.id,
+                       parts.setting.job.steps,
+                       parts.setting.job.host_names,
+                       host_name(),
+                       ::getpid(),
+                       {}};
+  for (const auto& row : parts.start.incidents) {
+    auto shown = json::parse(row.json, nullptr, false);
+    if (shown.is_object()) identity.earlier_incidents.push_back(std::move(shown));
+  }
+  return identity;
 }
 
 std::uint64_t seed_of(const rendezvous::Secret& secret) {

@@ -51,17 +51,7 @@ Result<std::vector<EventRow>> RunReader::events(std::uint64_t after_id, std::siz
   }
 }
 
-Result<std::vector<IncidentRow>> RunReader::incidents() {
-  auto statement = run_.prepare("SELECT id, json FROM incidents ORDER BY id");
-  if (!statement) return tl::unexpected(statement.error());
-  std::vector<IncidentRow> rows;
-  while (true) {
-    const auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return rows;
-    rows.push_back({static_cast<std::uint64_t>(statement->integer(0)), statement->text(1)});
-  }
-}
+Result<std::vector<IncidentRow>> RunReader::incidents() { return read_incidents(run_); }
 
 Result<std::optional<EndRow>> RunReader::end() {
   auto statement = run_.prepare("SELECT code, sentence, time FROM ended");

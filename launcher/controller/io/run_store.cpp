@@ -119,6 +119,18 @@ Result<void> set_up(Sqlite& database, const char* schema, bool network, const ch
 
 }  // namespace
 
+Result<std::vector<IncidentRow>> read_incidents(Sqlite& database) {
+  auto statement = database.prepare("SELECT id, json FROM incidents ORDER BY id");
+  if (!statement) return tl::unexpected(statement.error());
+  std::vector<IncidentRow> rows;
+  while (true) {
+    const auto row = statement->step();
+    if (!row) return tl::unexpected(row.error());
+    if (!*row) return rows;
+    rows.push_back({static_cast<std::uint64_t>(statement->integer(0)), statement->text(1)});
+  }
+}
+
 Result<RunStore> RunStore::open(const std::string& directory) {
   const bool network = on_network(directory);
   auto database = Sqlite::open(run_path(directory), Sqlite::Mode::write);
@@ -171,18 +183,22 @@ Result<RunStart> RunStore::begin(const RunOwner& owner) {
     for (const auto& [key, value] : values) {
       if (auto set = set_meta(run_, key, value); !set) return set;
     }
+    const auto ended = largest(run_, "ended");
+    if (!ended) return tl::unexpected(ended.error());
+    start.resumed = *ended > 0;
     return run_.execute("DELETE FROM ended");
   };
   if (auto begun = in_transaction(run_, body); !begun) return tl::unexpected(begun.error());
   incarnation_ = start.incarnation.value;
   const auto rows = journal(run_);
   if (!rows) return tl::unexpected(rows.error());
-  const auto incidents = largest(run_, "incidents");
+  auto incidents = read_incidents(run_);
   if (!incidents) return tl::unexpected(incidents.error());
   const auto last_event = largest(run_, "events");
   if (!last_event) return tl::unexpected(last_event.error());
   start.last_event_id = *last_event;
-  start.recovered = recover(*rows, *incidents);
+  start.recovered = recover(*rows, incidents->empty() ? 0 : incidents->back().id);
+  start.incidents = std::move(*incidents);
   return start;
 }
 

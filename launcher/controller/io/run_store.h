@@ -28,7 +28,9 @@ struct RunStart {
   Incarnation incarnation;
   rendezvous::Secret secret{};
   supervisor::job::Recovered recovered;
+  std::vector<IncidentRow> incidents;  ///< of the incarnations before
   std::uint64_t last_event_id = 0;
+  bool resumed = false;               ///< the job had ended: no agents of it are left
   std::optional<std::uint16_t> port;  ///< where the one before listened
 };
 
@@ -72,6 +74,9 @@ class RunReader {
   explicit RunReader(Sqlite run) : run_(std::move(run)) {}
   Sqlite run_;
 };
+
+/// Oldest first.
+[[nodiscard]] Result<std::vector<IncidentRow>> read_incidents(Sqlite& run);
 
 /// Writes an end for a job whose controller cannot (the keeper's last act); nothing where the job
 /// has ended already.

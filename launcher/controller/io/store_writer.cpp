@@ -32,6 +32,8 @@ void StoreWriter::put(Row row) {
         return;
       }
     }
+    const auto* journal = std::get_if<JournalRow>(&row);
+    if (journal != nullptr && !tickets_.insert(journal->ticket).second) return;
     const bool droppable =
         !std::holds_alternative<JournalRow>(row) && !std::holds_alternative<EndRow>(row);
     if (droppable && waiting_.size() >= kRowsWaitingMax) {
@@ -61,6 +63,9 @@ void StoreWriter::run() {
     lock.lock();
     if (done) {
       written_ += batch.size();
+      for (const auto& row : batch) {
+        if (const auto* journal = std::get_if<JournalRow>(&row)) tickets_.erase(journal->ticket);
+      }
       changed_.notify_all();
       continue;
     }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -37,7 +38,7 @@ class StoreWriter {
   StoreWriter(const StoreWriter&) = delete;
   StoreWriter& operator=(const StoreWriter&) = delete;
 
-  /// A status that waits is replaced by a newer one.
+  /// A status that waits is replaced by a newer one; a journal row that waits is not put twice.
   void put(Row row);
   /// True: everything put so far is on disk.
   [[nodiscard]] bool flush(nanoseconds limit);
@@ -51,8 +52,9 @@ class StoreWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Row> waiting_;
-  std::uint64_t put_ = 0;      ///< rows ever put
-  std::uint64_t written_ = 0;  ///< of these, settled
+  std::set<std::uint64_t> tickets_;  ///< of journal rows that are not on disk yet
+  std::uint64_t put_ = 0;            ///< rows ever put
+  std::uint64_t written_ = 0;        ///< of these, settled
   std::uint64_t dropped_ = 0;
   bool failing_ = false;
   bool ending_ = false;

@@ -119,6 +119,9 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
   EXPECT_EQ(start->recovered.incidents, 2U);
   EXPECT_TRUE(start->recovered.was_stopping);
   EXPECT_EQ(start->last_event_id, 9U);
+  EXPECT_TRUE(start->resumed);
+  ASSERT_EQ(start->incidents.size(), 1U);
+  EXPECT_EQ(start->incidents[0].id, 2U);
   EXPECT_EQ(*RunReader::open(directory.path())->end(), std::nullopt);
 }
 
@@ -230,6 +233,7 @@ TEST(StoreWriter, ReportsTicketsInOrderOnceTheyAreOnDisk) {
     for (std::uint64_t ticket = 1; ticket <= 200; ++ticket) {
       writer.put(JournalRow{ticket, "generation", "{}"});
     }
+
     ASSERT_TRUE(writer.flush(30s));
     ASSERT_TRUE(heard.wait([&] { return heard.tickets.size() == 200; }));
     for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(heard.tickets[i], i + 1);
@@ -260,8 +264,11 @@ void write_on_a_full_disk(const std::string& path) {
   ASSERT_TRUE(heard.wait([&] { return !heard.failures.empty(); }));
   EXPECT_THAT(heard.failures[0], HasSubstr("decisions wait"));
   EXPECT_EQ(heard.tickets, std::vector<std::uint64_t>{1});
+  writer.put(JournalRow{2, "generation", "asked for again while it waits"});
   std::filesystem::remove(path + "/filler");
   ASSERT_TRUE(heard.wait([&] { return heard.tickets.size() == 2; }));
+  ASSERT_TRUE(writer.flush(30s));
+  EXPECT_EQ(heard.tickets.size(), 2U);
   EXPECT_EQ(heard.well, 1);
 }
 
