@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "base/io/clock.h"
+#include "launcher/config/resolved.h"
 #include "launcher/controller/io/controller_shell.h"
 #include "launcher/controller/io/process_io.h"
 #include "launcher/controller/io/state_lock.h"
@@ -55,6 +56,21 @@ Result<std::shared_ptr<spdlog::logger>> open_log(const std::string& directory) {
   }
 }
 
+/// On disk with mode 0600 when it returns.
+Result<void> write_private_file(const std::string& path, const std::string& text) {
+  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (file.number() < 0) return failure_from_errno(errno, "making " + path);
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const auto count = ::write(file.number(), rest.data(), rest.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return failure_from_errno(errno, "writing " + path);
+    rest.remove_prefix(static_cast<std::size_t>(count));
+  }
+  if (::fsync(file.number()) != 0) return failure_from_errno(errno, "writing " + path);
+  return {};
+}
+
 std::string value_or_empty(const std::map<std::string, std::string>& values,
                            const std::string& key) {
   const auto found = values.find(key);
@@ -71,6 +87,10 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   auto files = parse_files(parts.input);
   if (!files) return refuse(ExitCode::wrong_file, files.error().text());
   parts.files = std::move(*files);
+  const auto resolved = config::write_resolved({parts.files.hosts, parts.files.train});
+  if (auto kept = write_private_file(directory + "/job.toml", resolved); !kept) {
+    return refuse(ExitCode::storage, kept.error().text());
+  }
   auto store = RunStore::open(directory);
   if (!store) return refuse(ExitCode::storage, store.error().text());
   auto start = store->begin({host_name(), boot_id(), ::getpid()});
@@ -133,19 +153,7 @@ int run_controller(const std::string& directory) {
 }
 
 Result<void> write_job_input(const std::string& directory, const JobInput& input) {
-  const auto path = directory + "/" + kJobInputFile;
-  const auto text = to_json(input);
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (file.number() < 0) return failure_from_errno(errno, "making " + path);
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const auto count = ::write(file.number(), rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failure_from_errno(errno, "writing " + path);
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
-  if (::fsync(file.number()) != 0) return failure_from_errno(errno, "writing " + path);
-  return {};
+  return write_private_file(directory + "/" + kJobInputFile, to_json(input));
 }
 
 Result<JobInput> read_job_input(const std::string& directory) {
