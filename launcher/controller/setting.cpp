@@ -13,6 +13,7 @@ using config::HostSpec;
 using config::Transport;
 using nlohmann::json;
 
+constexpr nanoseconds kSuccessorSlack = 300ms;  // fork, TLS and hello, on a busy host
 constexpr nanoseconds kLostAfterTrainer = 600ms;
 constexpr nanoseconds kLostAfterProgram = 5s;
 constexpr nanoseconds kLeaseTrainer = 60s;
@@ -218,6 +219,9 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
   setting.heartbeat = std::min(std::max(train.health.heartbeat, hosts * kHeartbeatPerHost),
                                rendezvous.lost_after / kHeartbeatsPerLostAfter);
   rendezvous.heartbeat = setting.heartbeat;
+  // A host whose processes are all dead is given up about as soon as a silent one.
+  rendezvous.successor_limit =
+      std::min(rendezvous.successor_limit, rendezvous.lost_after + kSuccessorSlack);
   rendezvous.partition_grace = train.recovery.partition_grace;
   rendezvous.readmit = surroundings.resumed ? nanoseconds(0) : train.recovery.readmit;
   rendezvous.start_timeout = train.job.start_timeout;

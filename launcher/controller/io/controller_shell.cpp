@@ -104,6 +104,7 @@ int ControllerShell::run() {
   driver_.put(Begin{});
   context_.run();
   planter_.reset();
+  ::unlink((parts_.directory + "/control.sock").c_str());
   return ended_ ? ended_->code : job::to_int(job::ExitCode::bug);
 }
 

@@ -37,20 +37,21 @@ constexpr int kUpWithinMilliseconds = 60'000;
   ::_exit(to_int(ExitCode::bug));
 }
 
-void ask_for_stop(const std::string& directory) {
+/// False: no controller takes it at the moment.
+bool ask_for_stop(const std::string& directory) {
   const Descriptor folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (folder.number() < 0 || socket.number() < 0) return;
+  if (folder.number() < 0 || socket.number() < 0) return false;
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   const auto path = "/proc/self/fd/" + std::to_string(folder.number()) + "/control.sock";
   std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  if (::connect(socket.number(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    return;
+  const auto* plain = reinterpret_cast<const sockaddr*>(&address);
+  if (::connect(socket.number(), plain, sizeof(address)) != 0) return false;
   constexpr std::string_view kRequest =
       "{\"request\":\"stop\",\"now\":false,\"preempted\":true,\"reason\":\"the keeper was asked to "
       "end\"}\n";
-  (void)::send(socket.number(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL);
+  return ::send(socket.number(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0;
 }
 
 /// One controller process after the other.
@@ -101,7 +102,6 @@ class Keeper {
     }
     ::unsetenv(kPulseVariable);
     ::unsetenv(kReportVariable);
-    report_.reset();  // only the first one reports
     last_pulse_ = monotonic_now();
     return child_ > 0;
   }
@@ -128,8 +128,9 @@ class Keeper {
   void take_signals() {
     signalfd_siginfo info{};
     while (::read(signals_.number(), &info, sizeof(info)) == sizeof(info)) {
-      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) ask_for_stop(directory_);
+      if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) stop_wanted_ = true;
     }
+    if (stop_wanted_ && ask_for_stop(directory_)) stop_wanted_ = false;
   }
 
   void take_pulses() {
@@ -141,6 +142,7 @@ class Keeper {
       const auto count = ::read(pulse_.number(), bytes.data(), bytes.size());
       if (count <= 0) break;
       last_pulse_ = now;
+      report_.reset();  // a later start is not the starter's matter any more
     }
   }
 
@@ -166,6 +168,7 @@ class Keeper {
   Descriptor signals_;
   std::optional<Descriptor> report_;
   Descriptor pulse_;
+  bool stop_wanted_ = false;
   pid_t child_ = -1;
   Instant last_pulse_;
   Instant last_look_ = monotonic_now();

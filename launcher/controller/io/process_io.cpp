@@ -15,6 +15,10 @@
 #include "base/io/clock.h"
 
 namespace dlaunch::launcher::controller {
+namespace {
+// Others may hold the pipe open: its end says nothing.
+constexpr char kReportEnd = '\0';
+}  // namespace
 
 std::optional<int> take_descriptor(const char* variable) {
   const char* text = std::getenv(variable);
@@ -45,7 +49,7 @@ Result<Pipe> make_pipe() {
 }
 
 void write_report(int descriptor, const StartReport& report) {
-  const auto text = std::to_string(report.code) + "\n" + report.sentence;
+  const auto text = std::to_string(report.code) + "\n" + report.sentence + kReportEnd;
   std::string_view rest = text;
   while (!rest.empty()) {
     const auto count = ::write(descriptor, rest.data(), rest.size());
@@ -58,7 +62,7 @@ void write_report(int descriptor, const StartReport& report) {
 Result<StartReport> read_report(int descriptor, int milliseconds_max) {
   std::string text;
   const auto end = monotonic_now() + milliseconds(milliseconds_max);
-  while (true) {
+  while (text.empty() || text.back() != kReportEnd) {
     const auto left = std::chrono::duration_cast<milliseconds>(end - monotonic_now()).count();
     pollfd entry{descriptor, POLLIN, 0};
     const int ready = left > 0 ? ::poll(&entry, 1, static_cast<int>(left)) : 0;
@@ -72,12 +76,12 @@ Result<StartReport> read_report(int descriptor, int milliseconds_max) {
   }
   const auto line_end = text.find('\n');
   StartReport report;
-  if (line_end == std::string::npos) {
+  if (line_end == std::string::npos || text.back() != kReportEnd) {
     return failure(std::error_code(), "the controller ended before it was up");
   }
   const auto [last, error] = std::from_chars(text.data(), text.data() + line_end, report.code);
   if (error != std::errc()) return failure(std::errc::bad_message, "reading the start's report");
-  report.sentence = text.substr(line_end + 1);
+  report.sentence = text.substr(line_end + 1, text.size() - line_end - 2);
   return report;
 }
 

@@ -9,7 +9,7 @@
 
 namespace dlaunch::launcher::controller {
 
-/// Written once by the first controller: "ready" or why not; read by the starter.
+/// Written by the first controller that comes so far: up, or why not; read by the starter.
 constexpr const char* kReportVariable = "DLAUNCH_REPORT_DESCRIPTOR";
 /// A byte a second while the controller's thread runs; read by the keeper.
 constexpr const char* kPulseVariable = "DLAUNCH_PULSE_DESCRIPTOR";

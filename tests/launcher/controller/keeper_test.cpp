@@ -122,8 +122,15 @@ TEST_F(KeeperTest, GivesUpAfterTheFourthDeathInAMinuteWithSeventy) {
   EXPECT_THAT(end()->sentence, HasSubstr("signal 11"));
 }
 
-TEST_F(KeeperTest, AControllerThatDiesBeforeItIsUpIsReported) {
-  const auto report = start("die-early finish");
+TEST_F(KeeperTest, WaitsForTheNextControllerWhenTheFirstDiesBeforeItIsUp) {
+  const auto report = start("die-early live");
+  ASSERT_TRUE(report) << report.error().text();
+  EXPECT_EQ(report->code, 0);
+  EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(KeeperTest, ControllersThatAlwaysDieBeforeTheyAreUpAreReported) {
+  const auto report = start("die-early");
   ASSERT_FALSE(report);
   EXPECT_THAT(report.error().text(), HasSubstr("ended before it was up"));
 }
