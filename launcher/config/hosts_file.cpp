@@ -38,6 +38,8 @@ bool is_path(std::string_view text) {
   return text.starts_with("/") || text.starts_with("~/") || text == "~";
 }
 
+bool is_absolute(std::string_view text) { return text.starts_with("/"); }
+
 void read_workers(Section& section, HostSpec& host) {
   const auto* node = section.find("workers");
   if (node == nullptr) return;
@@ -74,7 +76,7 @@ void read_host(Section& section, HostSpec& host) {
   checked(section, "jump", host.jump, is_jump, "hosts as SSH's ProxyJump has them: user@host:22");
   section.text("rack", host.rack);
   checked(section, "scratch", host.scratch, is_path, "an absolute path, or one below ~/");
-  checked(section, "trainer", host.trainer, is_path, "an absolute path, or one below ~/");
+  checked(section, "trainer", host.trainer, is_absolute, "an absolute path on that host");
   checked(section, "data_interface", host.data_interface, is_interface_name,
           "an interface like \"ib0\", at most 15 characters");
   section.flag("spare", host.spare);
