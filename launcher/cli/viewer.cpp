@@ -1,5 +1,7 @@
 #include "launcher/cli/viewer.h"
 
+#include <utility>
+
 #include "launcher/views/status_view.h"
 
 namespace dlaunch::launcher::cli {
@@ -36,10 +38,15 @@ std::vector<ViewerCommand> Viewer::on(Instant now, const Told& e) {
     return {Print{views::progress_line(e.message) + "\n"}};
   }
   if (type == "incident") {
-    auto text = views::incident_text(e.message.value("incident", json::object()));
-    if (text == last_incident_) return {};
-    last_incident_ = text;
-    return {Print{text + "\n"}};
+    auto incident = e.message.value("incident", json::object());
+    const bool closed = incident.value("closed", false);
+    if (text_of(incident, "verdict").empty() && !closed)
+      return {};  // the cause is still looked for
+    const auto key = incident.value("id", json()).dump() + text_of(incident, "verdict") +
+                     text_of(incident, "sentence") + (closed ? "closed" : "");
+    if (std::exchange(last_incident_, key) == key) return {};
+    if (closed) incident.erase("last_lines");
+    return {Print{views::incident_text(incident) + "\n"}};
   }
   if (type == "output") return {Print{text_of(e.message, "text")}};
   if (type == "ended") {

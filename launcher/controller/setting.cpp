@@ -149,8 +149,8 @@ void fill_hosts(const JobFiles& files, Setting& setting) {
     setting.launch.hosts.push_back({id, host.name, endpoint_of(host)});
     setting.rendezvous.hosts.push_back({id, host.name, host.spare});
     setting.job.host_names[id] = host.name;
-    if (host.workers || !host.trainer.empty()) {
-      setting.host_wishes[id] = {host.workers.value_or(0), host.trainer};
+    if (host.workers || !host.trainer.empty() || host.expect.gpus > 0) {
+      setting.host_wishes[id] = {host.workers.value_or(0), host.trainer, host.expect.gpus};
     }
   }
 }

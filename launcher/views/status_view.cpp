@@ -131,7 +131,8 @@ std::string incident_text(const json& incident) {
   auto text = "incident " + text_of(incident, "id") + " (" + text_of(incident, "cause") + ", " +
               text_of(incident, "verdict") + "): " + text_of(incident, "sentence");
   const auto found = incident.find("seconds");
-  if (found != incident.end() && number_of(*found, "total", 0) > 0) {
+  const bool closed = incident.value("closed", true);
+  if (closed && found != incident.end() && number_of(*found, "total", 0) > 0) {
     text += "\n  recovered in " + format("%.2f s", number_of(*found, "total", 0)) + " (";
     bool first = true;
     for (const auto* phase : {"detect", "abort", "replace", "regroup", "restore", "first_step"}) {

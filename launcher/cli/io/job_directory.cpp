@@ -1,5 +1,8 @@
 #include "launcher/cli/io/job_directory.h"
 
+#include <sys/stat.h>
+
+#include "base/io/clock.h"
 #include "launcher/cli/io/control_client.h"
 #include "launcher/cli/io/state_root.h"
 #include "launcher/cli/job_id.h"
@@ -16,9 +19,24 @@ bool is_over(const std::string& state) {
   return state == "finished" || state == "stopped" || state == "failed";
 }
 
+/// Made within the time that a keeper needs to come up.
+bool is_young(const std::string& directory) {
+  struct stat status {};
+  return ::stat(directory.c_str(), &status) == 0 &&
+         unix_now() - static_cast<double>(status.st_mtim.tv_sec) < 30;
+}
+
 Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
   auto reader = control::RunReader::open(job.path);
-  if (!reader) return tl::unexpected(reader.error());
+  if (!reader) {
+    // A start makes the directory first; what never got further has left nothing else.
+    const bool begins = is_kept(job) || is_young(job.path);
+    return nlohmann::json{{"schema", 1},
+                          {"job", name_of(job.id).value_or(job.id)},
+                          {"id", job.id},
+                          {"state", begins ? "starting" : "failed"},
+                          {"reason", begins ? "" : "it never began: " + reader.error().text()}};
+  }
   const auto row = reader->status();
   if (!row) return tl::unexpected(row.error());
   auto status = *row ? nlohmann::json::parse((*row)->json, nullptr, false) : nlohmann::json();

@@ -71,7 +71,8 @@ TEST(Viewer, PrintsProgressNowAndThenAndIncidentsAlways) {
   EXPECT_EQ(printed(viewer.step(at(500ms), progress(2))), "");
   EXPECT_EQ(printed(viewer.step(at(2100ms), progress(3))), "step 3/100\n");
   const Told incident{
-      {{"type", "incident"}, {"incident", {{"id", 1}, {"sentence", "gpu03 fell silent"}}}}};
+      {{"type", "incident"},
+       {"incident", {{"id", 1}, {"verdict", "wait"}, {"sentence", "gpu03 fell silent"}}}}};
   EXPECT_NE(printed(viewer.step(at(2200ms), incident)), "");
   EXPECT_EQ(printed(viewer.step(at(2300ms), incident)), "") << "nothing new in it";
 }
