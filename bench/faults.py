@@ -4,10 +4,11 @@
 bench/faults.py [--bin build/release/bin] [--faults 30] [worker] [silent] [launch]
 
   worker   kill -9 of a worker: until every agent has the abort, until the first new step
-  silent   a host falls silent (packets dropped both ways): until it is lost, until the first new
-           step on the spare
-  launch   command to the last host_ready with 8 SSH hosts, the agent's binary not there and there,
-           and to the first step, beside 8 parallel `ssh -o KexAlgorithms=curve25519-sha256 host true`
+  silent   a host falls silent (packets dropped both ways): until it is lost, until the first
+           new step on the spare
+  launch   command to the last host_ready with 8 SSH hosts, the agent's binary not there and
+           there, and to the first step, beside 8 parallel
+           `ssh -o KexAlgorithms=curve25519-sha256 host true`
 
 Each fault is one sample of the same running job; the launches and the SSH floor are interleaved.
 Printed: count, p50, p90, max in milliseconds. CLOCK_MONOTONIC is shared by all namespaces, so that
@@ -136,7 +137,8 @@ def bench_launch(repeats):
     say("launch of 8, binary not there -> last host_ready", cold)
     say("launch of 8, binary there -> last host_ready", warm)
     say("launch of 8 -> first step", first)
-    print(f"launch of 8, binary there: {statistics.median(ratio[1::2]):.2f} x the SSH floor (median)")
+    times = statistics.median(ratio[1::2])
+    print(f"launch of 8, binary there: {times:.2f} x the SSH floor (median)")
 
 
 def main():
