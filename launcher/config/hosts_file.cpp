@@ -60,8 +60,8 @@ void read_workers(Section& section, HostSpec& host) {
 void read_expect(Section& section, HostSpec& host) {
   auto expect = section.section("expect");
   expect.whole("gpus", host.expect.gpus, 0, kWorkersMax);
-  expect.whole("ib_ports", host.expect.ib_ports, 0, kWorkersMax);
-  expect.whole("ib_rate", host.expect.ib_rate, 0, 1'000'000);
+  expect.later("ib_ports");
+  expect.later("ib_rate");
   expect.finish();
 }
 

@@ -19,8 +19,6 @@ enum class Transport { ssh, local };
 /// What preflight wants of a host; 0: nothing.
 struct Expectation {
   std::uint32_t gpus = 0;
-  std::uint32_t ib_ports = 0;
-  std::uint32_t ib_rate = 0;  ///< Gbit/s
 
   friend bool operator==(const Expectation&, const Expectation&) = default;
 };

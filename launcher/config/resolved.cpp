@@ -181,9 +181,7 @@ void write_host(Writer& writer, const HostSpec& host) {
   writer.flag("spare", host.spare);
   writer.text("transport", local ? "local" : "ssh");
   if (host.expect != Expectation{}) {
-    writer.raw("expect", "{ gpus = " + std::to_string(host.expect.gpus) +
-                             ", ib_ports = " + std::to_string(host.expect.ib_ports) +
-                             ", ib_rate = " + std::to_string(host.expect.ib_rate) + " }");
+    writer.raw("expect", "{ gpus = " + std::to_string(host.expect.gpus) + " }");
   }
 }
 

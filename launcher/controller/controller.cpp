@@ -200,7 +200,9 @@ class Controller::Impl {
   void on_ready(const AgentFrameCame& e, Host& host) {
     const auto& ready = e.frame.ready();
     host.facts = ready.facts();
-    const auto verdict = preflight_.judge(host.name, ready);
+    const auto wish = setting_.host_wishes.find(e.host);
+    const auto gpus = wish == setting_.host_wishes.end() ? 0 : wish->second.gpus;
+    const auto verdict = preflight_.judge(host.name, ready, gpus);
     if (!verdict.fit) {
       out_.push_back(Say{host.name + ": " + verdict.sentence});
       inner_.push_back(

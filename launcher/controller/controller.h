@@ -23,6 +23,7 @@ namespace dlaunch::launcher::controller {
 struct HostWish {
   std::uint32_t workers = 0;  ///< 0: auto
   std::string trainer;        ///< empty: as for all
+  std::uint32_t gpus = 0;     ///< with fewer it is not fit
 };
 struct Setting {
   Incarnation incarnation;

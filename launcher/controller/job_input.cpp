@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "launcher/config/together.h"
+
 namespace dlaunch::launcher::controller {
 
 using nlohmann::json;
@@ -68,6 +70,9 @@ Result<JobFiles> parse_files(const JobInput& input) {
     files.hosts = config::this_machine();
   }
   keep(config::parse_train(input.train_text, input.train), files.train);
+  if (problems.empty()) {
+    problems = config::check_together(files.hosts, files.train, input.train.file);
+  }
   if (problems.empty()) return files;
   return failure(std::error_code(), config::to_text(std::move(problems)));
 }

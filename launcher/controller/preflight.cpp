@@ -18,8 +18,14 @@ bool is_about_files(std::string_view check) {
 
 }  // namespace
 
-Preflight::Verdict Preflight::judge(const std::string& host, const protocol::Ready& ready) {
+Preflight::Verdict Preflight::judge(const std::string& host, const protocol::Ready& ready,
+                                    std::uint32_t gpus) {
   Verdict verdict;
+  if (ready.facts().gpus() < gpus) {
+    verdict.fit = false;
+    verdict.sentence = "has " + std::to_string(ready.facts().gpus()) + " GPUs, the hosts file " +
+                       "expects " + std::to_string(gpus) + "; look at its driver";
+  }
   for (const auto& failure : ready.failures()) {
     verdict.fit = false;
     verdict.by_files = verdict.by_files || is_about_files(failure.check());

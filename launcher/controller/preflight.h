@@ -16,7 +16,9 @@ class Preflight {
     bool by_files = false;  ///< a needed file or directory is missing there or differs
     std::string sentence;
   };
-  [[nodiscard]] Verdict judge(const std::string& host, const protocol::Ready& ready);
+  /// `gpus`: how many the host must have.
+  [[nodiscard]] Verdict judge(const std::string& host, const protocol::Ready& ready,
+                              std::uint32_t gpus = 0);
 
  private:
   struct Reference {

@@ -43,7 +43,7 @@ scratch = "/local"
 workers = "auto"
 data_interface = "ib0"
 trainer = "/opt/dlaunch/dlaunch-trainer"
-expect = { gpus = 8, ib_ports = 8, ib_rate = 400 }
+expect = { gpus = 8 }
 [[host]]
 name = "here[1-2]"
 transport = "local"
@@ -73,7 +73,7 @@ connect_timeout = "3 s"
   EXPECT_EQ(spare.workers, std::nullopt);
   EXPECT_EQ(spare.data_interface, "ib0");
   EXPECT_EQ(spare.trainer, "/opt/dlaunch/dlaunch-trainer");
-  EXPECT_EQ(spare.expect, (Expectation{8, 8, 400}));
+  EXPECT_EQ(spare.expect, (Expectation{8}));
   EXPECT_EQ(file.hosts[6].name, "here2");
   EXPECT_EQ(file.hosts[6].transport, Transport::local);
   EXPECT_EQ(file.hosts[6].user, "") << "a local host is not dialled";
@@ -97,11 +97,12 @@ TEST(HostsFile, OneAddressMayServeSeveralHosts) {
   EXPECT_EQ(file.hosts[1].address, "10.0.0.1");
 }
 
-TEST(HostsFile, AHostOverridesASharedExpectationKeyByKey) {
+TEST(HostsFile, AHostOverridesASharedExpectation) {
   const auto file = hosts(
-      "[defaults]\nexpect = { gpus = 8, ib_ports = 2 }\n"
-      "[[host]]\nname = \"a\"\nexpect = { gpus = 4 }\n");
-  EXPECT_EQ(file.hosts.at(0).expect, (Expectation{4, 2, 0}));
+      "[defaults]\nexpect = { gpus = 8 }\n[[host]]\nname = \"a\"\n"
+      "[[host]]\nname = \"b\"\nexpect = { gpus = 4 }\n");
+  EXPECT_EQ(file.hosts.at(0).expect.gpus, 8U);
+  EXPECT_EQ(file.hosts.at(1).expect.gpus, 4U);
 }
 
 TEST(HostsFile, NamesAllProblemsAtOnceWithTheirPlaces) {
@@ -149,6 +150,7 @@ TEST(HostsFile, RefusesWhatIsWrong) {
       {"[[host]]\nname = \"a\"\nworkers = \"many\"\n", "expected \"auto\" or a whole number"},
       {"[[host]]\nname = \"a\"\nscratch = \"tmp\"\n", "expected an absolute path"},
       {"[[host]]\nname = \"a\"\nexpect = { gpu = 8 }\n", "did you mean `gpus`?"},
+      {"[[host]]\nname = \"a\"\nexpect = { ib_ports = 8 }\n", "is not available yet"},
       {"[[host]]\nname = \"a\"\nexpect = 8\n", "expected a table"},
       {"[[host]]\nname = \"a\"\ntransport = \"local\"\nport = 22\n", "`port` has no effect"},
       {"[[host]]\nname = \"a\"\ntransport = \"telnet\"\n", "expected \"ssh\" or \"local\""},

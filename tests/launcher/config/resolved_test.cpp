@@ -29,7 +29,7 @@ TEST(Resolved, EveryKeyReadsBackToTheSame) {
       "\"10.1.0.[1-2]\"\n"
       "[[host]]\nname = \"s\"\nspare = true\nport = 22\nidentity = \"~/a b\"\njump = \"b\"\n"
       "rack = \"r\\\"2\"\nscratch = \"/l\"\ntrainer = \"/t\"\nworkers = \"auto\"\n"
-      "data_interface = \"ib0\"\nexpect = { gpus = 8, ib_rate = 400 }\n"
+      "data_interface = \"ib0\"\nexpect = { gpus = 8 }\n"
       "[[host]]\nname = \"here\"\ntransport = \"local\"\n"
       "[network]\ncontroller_address = \"::1\"\nports = \"30000-30100\"\ncontrol = \"dial\"\n"
       "host_keys = \"accept-new\"\nconnect_timeout = \"1500 ms\"\n",
