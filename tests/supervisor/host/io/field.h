@@ -27,6 +27,13 @@
 
 namespace dlaunch::supervisor::host {
 
+/// Under sanitizers the agent needs their shared libraries.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr bool kAgentIsStatic = false;
+#else
+constexpr bool kAgentIsStatic = true;
+#endif
+
 /// True while there is a process of this number that has not ended.
 inline bool lives(pid_t pid) {
   const char state = process_state(pid);
