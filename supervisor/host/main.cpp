@@ -1,5 +1,6 @@
 // dlaunch-agent: plant, holder and agent in one static binary that needs nothing on its host.
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <array>
@@ -41,9 +42,9 @@ int fail(const std::string& sentence) {
 
 int main(int count, char** arguments) {
   const std::string_view verb = count > 1 ? arguments[1] : "";
-  std::array<char, 4096> path{};
-  const auto length = ::readlink("/proc/self/exe", path.data(), path.size() - 1);
-  const std::string self(path.data(), length > 0 ? static_cast<std::size_t>(length) : 0);
+  // Not the path behind it: another start on this machine may put its own copy there meanwhile.
+  const std::string self = "/proc/self/exe";
+  ::prctl(PR_SET_NAME, "dlaunch-agent");  // else its name is "exe"
   if (verb == "plant") return run_plant(self);
   if (verb != "holder" && verb != "agent") {
     return fail("it is started by dlaunch; there is nothing to call by hand");
