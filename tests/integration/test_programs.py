@@ -89,7 +89,8 @@ def test_placeholders_are_replaced_in_the_command_and_in_the_wrapper(make):
 
 
 def test_the_environment_is_inherited_as_listed_and_overridden_as_given(make):
-    changes = program(REPORT, inherit=["PATH", "SHOWN_*"], environment={"GIVEN": "1", "SHOWN_B": "b"})
+    changes = program(REPORT, inherit=["PATH", "SHOWN_*"],
+                      environment={"GIVEN": "1", "SHOWN_B": "b"})
     job = make(changes, workers=(1,))
     job.extra_env = {"SHOWN_A": "a", "SHOWN_B": "no", "HIDDEN": "x", "VIRTUAL_ENV": "/venv"}
     code, output = job.run()
