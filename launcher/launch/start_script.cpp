@@ -30,6 +30,9 @@ dlaunch_blame() {
   esac
   return 1
 }
+dlaunch_is_whole() {
+  [ -x "$dlaunch_agent" ] && [ "$(wc -c < "$dlaunch_agent")" -eq "$dlaunch_size" ]
+}
 dlaunch_try() {
   dlaunch_dir=$1/dlaunch-$dlaunch_uid
   dlaunch_cause=scratch_foreign
@@ -45,7 +48,7 @@ dlaunch_try() {
   dlaunch_said=$(mkdir -p "$dlaunch_dir/bin" 2>&1) || { dlaunch_blame "$dlaunch_said"; return 1; }
   dlaunch_agent=$dlaunch_dir/bin/dlaunch-agent-$dlaunch_hash
   dlaunch_have=0
-  [ -x "$dlaunch_agent" ] && [ "$(wc -c < "$dlaunch_agent")" -eq "$dlaunch_size" ] && dlaunch_have=1
+  dlaunch_is_whole && dlaunch_have=1
   dlaunch_probe=$dlaunch_dir/bin/.probe-$$
   dlaunch_said=$( { echo '#!/bin/sh' | cat > "$dlaunch_probe" && chmod 700 "$dlaunch_probe"; } 2>&1)
   if [ ! -s "$dlaunch_probe" ]; then
@@ -83,8 +86,14 @@ dlaunch_take() {
     [ "$dlaunch_cause" = scratch_full ] || dlaunch_cause=agent_failed
     dlaunch_failed "$dlaunch_cause" "$dlaunch_dir" "the copy is incomplete: $dlaunch_said"
   fi
-  chmod 700 "$dlaunch_part" && mv -f "$dlaunch_part" "$dlaunch_agent" ||
-    dlaunch_failed agent_failed "$dlaunch_dir" "the copy cannot be put in its place"
+  chmod 700 "$dlaunch_part"
+  # The start of another host on this machine may have been quicker: what runs is not replaced.
+  if ln "$dlaunch_part" "$dlaunch_agent" 2>/dev/null || dlaunch_is_whole; then
+    rm -f "$dlaunch_part"
+  else
+    mv -f "$dlaunch_part" "$dlaunch_agent" ||
+      dlaunch_failed agent_failed "$dlaunch_dir" "the copy cannot be put in its place"
+  fi
   printf 'copied\n'
 }
 dlaunch_logout_kills() {

@@ -53,9 +53,15 @@ class JobTest : public testing::Test {
     if (alive()) (void)ask({{"request", "stop"}, {"now", true}, {"reason", "the test is over"}});
     EXPECT_TRUE(wait_until([&] { return !alive(); }));
     if (HasFailure()) {
-      std::ifstream log(state_ + "/controller.log");
-      std::cerr << std::string(std::istreambuf_iterator<char>(log), {});
+      show(state_ + "/controller.log");
+      for (const auto& entry : std::filesystem::recursive_directory_iterator(scratch_)) {
+        if (entry.path().filename() == "agent.log") show(entry.path());
+      }
     }
+  }
+  static void show(const std::string& path) {
+    std::ifstream log(path);
+    std::cerr << path << ":\n" << std::string(std::istreambuf_iterator<char>(log), {});
   }
   Result<StartReport> start(const std::string& train) {
     input_.train_text = train;
@@ -71,6 +77,10 @@ class JobTest : public testing::Test {
   }
   [[nodiscard]] std::string state() const {
     return ask({{"request", "status"}}).value("state", std::string());
+  }
+  /// Gives up as soon as the job is over.
+  [[nodiscard]] bool comes_to_run() const {
+    return wait_until([&] { return state() == "running" || !alive(); }) && state() == "running";
   }
   [[nodiscard]] std::optional<EndRow> end() const {
     auto reader = RunReader::open(state_);
@@ -115,7 +125,7 @@ TEST_F(JobTest, TwoLocalHostsRunAProgramToItsEnd) {
 
 TEST_F(JobTest, AStopEndsItWithSeventyFiveAndTheWatcherIsTold) {
   ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
-  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  ASSERT_TRUE(comes_to_run()) << ask({{"request", "status"}});
   auto watcher = cli::ControlClient::connect(state_);
   ASSERT_TRUE(watcher);
   ASSERT_TRUE(watcher->send({{"request", "watch"}}));
@@ -131,7 +141,7 @@ TEST_F(JobTest, AStopEndsItWithSeventyFiveAndTheWatcherIsTold) {
 
 TEST_F(JobTest, AKilledControllerIsBackAndTheJobGoesOn) {
   ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
-  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  ASSERT_TRUE(comes_to_run()) << ask({{"request", "status"}});
   const auto before = ask({{"request", "status"}});
   const auto pid = before.at("controller").at("pid").get<pid_t>();
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
@@ -145,7 +155,7 @@ TEST_F(JobTest, AKilledControllerIsBackAndTheJobGoesOn) {
 
 TEST_F(JobTest, SigtermToTheKeeperStopsTheJobAsPreempted) {
   ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
-  ASSERT_TRUE(wait_until([&] { return state() == "running"; })) << ask({{"request", "status"}});
+  ASSERT_TRUE(comes_to_run()) << ask({{"request", "status"}});
   std::ifstream lock(state_ + "/" + kKeeperLock);
   std::string word;
   pid_t pid = 0;
