@@ -12,6 +12,7 @@ void StandingOrders::note(const supervisor::job::Send& send) {
     orders_.clear();
   }
   if (send.generation < generation_) return;
+  if (kind == protocol::ControllerFrame::kAbort) orders_.clear();  // the others are void with it
   orders_[{kind, send.hosts}] = {++count_, send};
 }
 

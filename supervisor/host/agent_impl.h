@@ -123,7 +123,8 @@ class Agent::Impl {
   Instant lease_due_;
   std::optional<Instant> beat_due_;
   std::optional<Instant> kill_due_;  ///< end of the grace of StopWorkers
-  // How StopWorkers was obeyed in this generation.
+  // What was ordered and obeyed in this generation.
+  bool aborted_ = false;         ///< nothing of this generation is begun any more
   bool stop_told_ = false;       ///< the trainer writes a checkpoint and ends
   bool stop_signalled_ = false;  ///< SIGTERM was sent, SIGKILL follows
   protocol::Prepare prepare_;

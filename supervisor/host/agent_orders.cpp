@@ -53,6 +53,7 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       if (newer) {
         // Workers of before are not of the new generation, whatever is ordered about it.
         prepared_.reset();
+        aborted_ = false;
         stop_told_ = false;
         stop_signalled_ = false;
         kill_due_.reset();
@@ -107,6 +108,7 @@ void Agent::Impl::obey(Instant now, const protocol::Welcome& order) {
 }
 
 void Agent::Impl::obey(Instant now, const protocol::Prepare& order) {
+  if (aborted_) return;  // aborts are sent first and overtake it
   if (prepared_) {
     protocol::AgentFrame frame;
     *frame.mutable_prepared() = *prepared_;
@@ -241,6 +243,7 @@ void Agent::Impl::obey(Instant now, const protocol::Go&) {
 }
 
 void Agent::Impl::obey(Instant, const protocol::Abort& order) {
+  aborted_ = true;
   protocol::AgentFrame frame;
   frame.mutable_abort_acknowledged();
   send(std::move(frame));

@@ -52,13 +52,16 @@ void Agent::Impl::on(Instant now, const WorkerNotStarted& e) {
   testify(now, e.generation, std::move(evidence));
 }
 
-/// Ends that the agent brought about by an abort are no news; all others are evidence.
+/// Ends that the agent brought about by an abort are no news; all others are evidence, also of one
+/// whose peers were so quick to miss it that the abort came first.
 void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   auto* worker = find(e.rank, e.generation);
   if (worker == nullptr || !worker->alive) return;
   worker->alive = false;
   worker->status.set_state(protocol::WORKER_EXITED);
-  if (std::holds_alternative<Clearing>(state_) || std::holds_alternative<Leaving>(state_)) return;
+  const bool struck =
+      std::holds_alternative<Clearing>(state_) || std::holds_alternative<Leaving>(state_);
+  if (struck && !e.by_itself) return;
   protocol::Evidence evidence;
   auto& exited = *evidence.mutable_worker_exited();
   exited.set_rank(e.rank.value);

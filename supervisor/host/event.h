@@ -46,6 +46,7 @@ struct WorkerEnded {
   int code = 0;
   int signal = 0;
   bool out_of_memory = false;
+  bool by_itself = false;  ///< it was ending before the agent struck, if the agent did
   std::vector<std::string> last_lines;
   std::string error_message;
 };

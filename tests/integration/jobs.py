@@ -185,7 +185,7 @@ class Job:
         """The first status that fulfils `condition`; fails at once when the job is over."""
         def look():
             status = self.status()
-            if status is None:
+            if status is None or "generation" not in status:  # it only begins
                 self.must_live(what)
                 return None
             if condition(status):

@@ -159,10 +159,7 @@ class AgentProcess {
   }
 
   void perform(KillAll&) {
-    for (const auto& [rank, worker] : workers_) {
-      worker->signal(SIGCONT);
-      worker->signal(SIGKILL);
-    }
+    for (const auto& [rank, worker] : workers_) worker->strike();
     sweep_began_ = monotonic_now();
     empty_scans_ = 0;
     sweep_once();
@@ -193,8 +190,10 @@ class AgentProcess {
     });
   }
 
+  /// What ended by itself must also have been told: it explains the abort.
   [[nodiscard]] bool all_ended() const {
     for (const auto& [rank, worker] : workers_) {
+      if (worker->ends_by_itself() && !worker->ended()) return false;
       if (!worker->ended() && worker->pid() > 0 && process_state(worker->pid()) != '?' &&
           process_state(worker->pid()) != 'Z') {
         return false;

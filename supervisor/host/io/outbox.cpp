@@ -15,11 +15,11 @@ constexpr std::size_t kTakeBytes = 64 * 1024;
 std::size_t urgency_of(const AgentFrame& frame) {
   switch (frame.body_case()) {
     case AgentFrame::kAbortAcknowledged:
-    case AgentFrame::kWorkersGone:
       return 0;
     case AgentFrame::kHeartbeat:
       return kBeats;
     case AgentFrame::kEvidence:
+    case AgentFrame::kWorkersGone:  // not before what explains the abort
       return 3;
     case AgentFrame::kLogLines:
       return kLogs;

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstdint>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 
 #include "supervisor/host/io/posix.h"
@@ -27,9 +29,12 @@ pid_t pid_of(std::string_view name) {
   return error == std::errc{} && end == name.data() + name.size() ? pid : 0;
 }
 
+constexpr std::uint64_t kPfExiting = 0x4;  // of the kernel's task flags, field 9 of stat
+
 struct PlaceInTree {
   char state = '?';
   pid_t parent = 0;
+  std::uint64_t flags = 0;
 };
 
 std::optional<PlaceInTree> place_of(pid_t pid) {
@@ -38,7 +43,9 @@ std::optional<PlaceInTree> place_of(pid_t pid) {
   if (end_of_name == std::string::npos || end_of_name + 4 >= stat->size()) return std::nullopt;
   PlaceInTree place;
   place.state = (*stat)[end_of_name + 2];
-  std::from_chars(stat->data() + end_of_name + 4, stat->data() + stat->size(), place.parent);
+  std::istringstream fields(stat->substr(end_of_name + 4));
+  std::int64_t skipped = 0;  // process group, session, terminal, its process group
+  fields >> place.parent >> skipped >> skipped >> skipped >> skipped >> place.flags;
   return place;
 }
 
@@ -104,6 +111,11 @@ std::vector<pid_t> ProcessScan::strike() const {
     ::kill(pid, SIGKILL);
   }
   return pids;
+}
+
+bool is_ending(pid_t pid) {
+  const auto place = place_of(pid);
+  return !place || place->state == 'Z' || place->state == 'X' || (place->flags & kPfExiting) != 0;
 }
 
 char process_state(pid_t pid) {

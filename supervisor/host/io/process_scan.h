@@ -30,6 +30,10 @@ class ProcessScan {
   pid_t holder_;
 };
 
+/// True from the moment in which the process has begun to end, before its files are closed; also
+/// when there is no such process.
+[[nodiscard]] bool is_ending(pid_t pid);
+
 /// The letter of /proc/<pid>/stat: R S D T Z …; '?' when there is no such process.
 [[nodiscard]] char process_state(pid_t pid);
 

@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "protocol/limits.h"
+#include "supervisor/host/io/process_scan.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -193,6 +194,12 @@ void WorkerHands::signal(int number) const {
   if (pid_ > 0 && !exited_) ::kill(-pid_, number);
 }
 
+void WorkerHands::strike() {
+  if (!std::exchange(struck_, true)) by_itself_ = pid_ > 0 && (exited_ || is_ending(pid_));
+  signal(SIGCONT);
+  signal(SIGKILL);
+}
+
 void WorkerHands::read_pipe(Pipe& pipe, bool error_stream) {
   const auto self = shared_from_this();
   auto& bytes = error_stream ? error_bytes_ : out_bytes_;
@@ -265,6 +272,7 @@ void WorkerHands::report_end() {
   } else {
     ended.code = WEXITSTATUS(status_);
   }
+  ended.by_itself = by_itself_;
   ended.last_lines.assign(log_->last_lines().begin(), log_->last_lines().end());
   ended.error_message = error_message_of(error_file_);
   close();

@@ -212,6 +212,38 @@ TEST(Agent, AnAbortWhileItClearsForTheNextGenerationCancelsThat) {
   EXPECT_EQ(machine.only(AgentFrame::kWorkersGone).generation(), 2U);
 }
 
+TEST(Agent, APrepareThatItsAbortHasOvertakenStartsNothing) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  machine.prepare(1);
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.only(AgentFrame::kWorkersGone).generation(), 1U);
+  machine.prepare(1);
+  EXPECT_TRUE(machine.all<StartWorker>().empty());
+  machine.prepare(2);
+  EXPECT_EQ(machine.all<StartWorker>().size(), 2U);
+}
+
+TEST(Agent, TellsOfAWorkerThatEndedByItselfThoughItsAbortCameFirst) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  machine.killed(3, 1);
+  EXPECT_EQ(machine.count(AgentFrame::kEvidence), 0U);
+  WorkerEnded ended;
+  ended.rank = Rank{2};
+  ended.generation = Generation{1};
+  ended.signal = 11;
+  ended.by_itself = true;
+  machine.put(ended);
+  const auto exited = machine.only(AgentFrame::kEvidence).evidence().worker_exited();
+  EXPECT_EQ(exited.signal(), 11);
+  EXPECT_FALSE(exited.ordered());
+}
+
 TEST(Agent, StopsATrainerAtItsNextStepAndAProgramBySignalThenByForce) {
   const auto stop = [](Machine& machine, bool checkpoint) {
     auto frame = machine.order(1);
