@@ -223,10 +223,14 @@ void Job::Impl::end_when_done(Instant now) {
   auto* running = std::get_if<Running>(&state_);
   if (running == nullptr || !ranks_.all_finished()) return;
   auto step = ranks_.step();
-  // Without a stop they have done all steps, whatever the last heartbeat said.
-  if (policy_.trainer && !stop_) step = std::max(step.value_or(Step{}), Step{policy_.steps});
-  const bool saved = !has_checkpoints() || !step || *step == Step{0} ||
-                     (checkpoints_.newest() && *checkpoints_.newest() >= *step);
+  // Without a stop they have done all steps, whatever the last heartbeat said; with one, perhaps
+  // none since they restored, and a checkpoint of that is written too.
+  if (policy_.trainer) {
+    step = stop_ ? step.value_or(restore_step_.value_or(Step{}))
+                 : std::max(step.value_or(Step{}), Step{policy_.steps});
+  }
+  const bool saved =
+      !has_checkpoints() || !step || (checkpoints_.newest() && *checkpoints_.newest() >= *step);
   if (!saved) {
     if (!last_commit_error_.empty()) {
       return become_over(now, to_int(ExitCode::storage), JobState::failed,
