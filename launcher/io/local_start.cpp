@@ -3,11 +3,15 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <vector>
 
 namespace dlaunch::launcher::io {
 namespace {
@@ -15,6 +19,36 @@ namespace {
 using launch::Cause;
 
 constexpr std::size_t kErrorsKeptBytes = 600;
+
+/// What a login would set, and which devices are ours; `inherit` in train.toml adds to it, as on a
+/// host that is reached over SSH.
+bool is_of_login(std::string_view name) {
+  constexpr std::array<std::string_view, 14> kNames = {"HOME",
+                                                       "USER",
+                                                       "LOGNAME",
+                                                       "SHELL",
+                                                       "PATH",
+                                                       "LANG",
+                                                       "LANGUAGE",
+                                                       "TZ",
+                                                       "TMPDIR",
+                                                       "TERM",
+                                                       "XDG_RUNTIME_DIR",
+                                                       "XDG_SESSION_ID",
+                                                       "DBUS_SESSION_BUS_ADDRESS",
+                                                       "CUDA_VISIBLE_DEVICES"};
+  return name.starts_with("LC_") || std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+}
+
+std::vector<std::string> login_shell() {
+  std::vector<std::string> words{"/usr/bin/env", "-i"};
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    const std::string_view text(*entry);
+    if (is_of_login(text.substr(0, text.find('=')))) words.emplace_back(text);
+  }
+  words.emplace_back("/bin/sh");
+  return words;
+}
 
 std::string words_for(int number) { return std::generic_category().message(number); }
 
@@ -29,7 +63,7 @@ LocalShell::LocalShell(Child child, Interrupt& interrupt)
 LocalShell::~LocalShell() { interrupt_.forget(); }
 
 Planting<std::unique_ptr<LocalShell>> LocalShell::open(Interrupt& interrupt) {
-  auto child = Child::start({"/bin/sh"}, Child::Wiring::one_socket);
+  auto child = Child::start(login_shell(), Child::Wiring::one_socket);
   if (!child) return plant_failure(Cause::agent_failed, child.error().text());
   if (!interrupt.watch(child->input.get())) return plant_failure(Cause::cancelled, "");
   return std::unique_ptr<LocalShell>(new LocalShell(std::move(*child), interrupt));
