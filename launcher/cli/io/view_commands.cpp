@@ -175,6 +175,12 @@ int show_logs(const LogsOptions& options) {
   if (!options.host.empty()) request["host"] = options.host;
   if (options.generation) request["generation"] = *options.generation;
   auto client = ControlClient::connect(job->path);
+  // A controller that is about to start, or to be started again.
+  const auto began = monotonic_now();
+  while (!client && is_kept(*job) && (options.follow || monotonic_now() - began < kAnswerLimit)) {
+    ::usleep(kLookMicroseconds);
+    client = ControlClient::connect(job->path);
+  }
   if (!client) {
     const auto status = read_status(*job);
     std::string places;
