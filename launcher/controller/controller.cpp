@@ -285,9 +285,11 @@ class Controller::Impl {
   void carry(Instant, launch::CancelPlant& c) { out_.push_back(PlantOrder{std::move(c)}); }
   void carry(Instant, launch::HostPlanted&) {}
   void carry(Instant, launch::HostFailed& c) {
-    out_.push_back(Say{hosts_.at(c.host).name + ": " + c.sentence});
+    const auto prefix = hosts_.at(c.host).name + ": ";
+    auto reason = c.sentence.substr(c.sentence.starts_with(prefix) ? prefix.size() : 0);
+    out_.push_back(Say{prefix + reason});
     inner_.push_back(rendezvous::Event{
-        rendezvous::LaunchFailed{c.host, launch::to_string(c.cause), std::move(c.sentence)}});
+        rendezvous::LaunchFailed{c.host, launch::to_string(c.cause), std::move(reason)}});
   }
 
   // from the Coordinator

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <vector>
 
 #include "base/io/clock.h"
 #include "launcher/cli/io/commands.h"
@@ -19,6 +20,7 @@
 #include "launcher/config/resolved.h"
 #include "launcher/controller/io/controller_process.h"
 #include "launcher/controller/io/keeper.h"
+#include "launcher/views/table.h"
 
 namespace dlaunch::launcher::cli {
 namespace {
@@ -26,7 +28,8 @@ namespace {
 namespace fs = std::filesystem;
 namespace control = launcher::controller;
 
-constexpr int kUsage = 64, kWrongFile = 65, kBug = 70, kGone = 70;
+constexpr int kUsage = 64, kWrongFile = 65, kHostsMissing = 69, kBug = 70, kGone = 70,
+              kAuthentication = 77;
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> all;
@@ -97,13 +100,33 @@ int wait_until_running(const JobDirectory& job) {
   }
 }
 
-int start(const JobDirectory& job, bool detach, bool attached) {
+/// After a start that failed: every host that could not be had, with its cause.
+void print_missing_hosts(const JobDirectory& job) {
+  const auto status = read_status(job);
+  if (!status || status->value("generation", 0) != 0) return;
+  std::vector<std::vector<std::string>> rows{{"HOST", "CAUSE"}};
+  for (const auto& host : status->value("hosts", nlohmann::json::array())) {
+    const auto reason = host.value("reason", "");
+    if (!reason.empty()) rows.push_back({host.value("name", ""), reason});
+  }
+  if (rows.size() > 1) std::fprintf(stderr, "\n%s", views::table(rows).c_str());
+}
+
+int watch_start(const JobDirectory& job, bool detach, bool attached) {
   const auto report = control::start_keeper(job.path);
   if (!report) return complain(kBug, report.error().text());
   if (report->code != 0) return complain(report->code, report->sentence);
   if (!detach) return view_job(job, attached ? ViewerMode::attached : ViewerMode::run);
   const int code = wait_until_running(job);
   if (code == 0) std::printf("%s %s\n", name_of(job.id).value_or(job.id).c_str(), job.id.c_str());
+  return code;
+}
+
+int start(const JobDirectory& job, bool detach, bool attached) {
+  const int code = watch_start(job, detach, attached);
+  if (code == kWrongFile || code == kHostsMissing || code == kAuthentication) {
+    print_missing_hosts(job);
+  }
   return code;
 }
 
