@@ -16,6 +16,9 @@ std::optional<std::int64_t> optional_integer(const SqliteStatement& statement, i
 Result<RunReader> RunReader::open(const std::string& directory) {
   auto database = Sqlite::open(directory + "/run.db", Sqlite::Mode::read);
   if (!database) return tl::unexpected(database.error());
+  // A file whose writer has only just made it says nothing yet, as one that is not there.
+  const auto last_table = database->prepare("SELECT code FROM ended");
+  if (!last_table) return tl::unexpected(last_table.error());
   return RunReader(std::move(*database));
 }
 
