@@ -71,7 +71,7 @@ def test_children_that_fled_are_gone_after_a_stop(bed, now):
     mark = 820_000 + now
     with escaping_job(bed, f"stop-{now}", mark, "run", {"recovery": {"stop_grace": "2 s"}}) as job:
         wait_for(all_up(job), "both ranks run", SECONDS)
-        assert len(sleepers(bed, mark)) >= 4
+        wait_for(lambda: len(sleepers(bed, mark)) >= 4, "all children run", SECONDS)
         assert job.call("stop", *(["--now"] if now else [])).returncode == 0
         assert job.wait() == (130 if now else 75), job.output()
         job.nothing_left()
@@ -83,6 +83,7 @@ def test_a_dead_controller_and_keeper_leave_nothing_after_the_lease(bed):
     changes = {"recovery": {"lease": "3 s", "stop_grace": "1 s"}}
     with escaping_job(bed, "lease", mark, "run", changes) as job:
         wait_for(all_up(job), "both ranks run", SECONDS)
+        wait_for(lambda: len(sleepers(bed, mark)) >= 4, "all children run", SECONDS)
         controller = job.status()["controller"]["pid"]
         keeper = parent_of(controller)
         assert keeper > 1 and b"dlaunch" in read_bytes(f"/proc/{keeper}/cmdline")
