@@ -75,9 +75,12 @@ void print_event(const json& event, bool as_json) {
 Result<std::uint64_t> print_events_of_disk(const JobDirectory& job, std::uint64_t after,
                                            bool as_json) {
   constexpr std::size_t kRowsMax = 10'000;
-  if (::access((job.path + "/run.db").c_str(), F_OK) != 0) return after;  // nothing happened yet
   auto reader = control::RunReader::open(job.path);
-  if (!reader) return tl::unexpected(reader.error());
+  if (!reader) {
+    // Nothing has happened yet: the controller has not made the file, or is about to fill it.
+    const bool begins = is_kept(job) || ::access((job.path + "/run.db").c_str(), F_OK) != 0;
+    return begins ? Result<std::uint64_t>(after) : tl::unexpected(reader.error());
+  }
   while (true) {
     const auto rows = reader->events(after, kRowsMax);
     if (!rows) return tl::unexpected(rows.error());
