@@ -37,7 +37,6 @@ class Controller::Impl {
         job_(setting_.job, setting_.recovered, now),
         beat_due_(now + setting_.heartbeat) {
     for (const auto& entry : setting_.rendezvous.hosts) hosts_[entry.id].name = entry.name;
-    newest_ = setting_.recovered.last_generation;
   }
 
   std::vector<Command> step(Instant now, const Event& event) {
@@ -61,18 +60,16 @@ class Controller::Impl {
     std::vector<HostView> views;
     for (const auto& [id, host] : hosts_) {
       const auto seen = coordinator_.view(id);
-      HostView view;
-      view.host = id;
-      view.name = host.name;
-      view.state = seen.state;
-      view.reason = seen.reason;
-      view.last_heard = seen.last_heard;
-      view.agent_pid = host.agent_pid;
-      view.connected = host.connection != 0;
-      view.scratch = host.facts.scratch();
-      view.blind_sensors.assign(host.facts.blind_sensors().begin(),
-                                host.facts.blind_sensors().end());
-      views.push_back(std::move(view));
+      const auto& blind = host.facts.blind_sensors();
+      views.push_back({id,
+                       host.name,
+                       seen.state,
+                       seen.reason,
+                       seen.last_heard,
+                       host.agent_pid,
+                       {blind.begin(), blind.end()},
+                       host.facts.scratch(),
+                       host.connection != 0});
     }
     return views;
   }
@@ -180,10 +177,7 @@ class Controller::Impl {
     send({e.host}, newest_, std::move(welcome));
     if (leave_due_) return order_to_leave({e.host});
     inner_.push_back(launch::Event{launch::HelloSeen{e.host}});
-    Generation running;
-    for (const auto& worker : hello.workers()) {
-      running = std::max(running, Generation{worker.generation()});
-    }
+    const auto running = newest_running(hello);
     inner_.push_back(
         rendezvous::Event{rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running}});
     const bool member = same && members_.contains(e.host);
@@ -209,21 +203,12 @@ class Controller::Impl {
           rendezvous::Event{rendezvous::UnfitReported{e.host, verdict.by_files, verdict.sentence}});
       return;
     }
-    say_data(ready);
+    if (auto data = data_of(setting_.welcome.job(), ready)) {
+      inner_.push_back(job::Event{job::DataKnown{std::move(*data)}});
+    }
     out_.push_back(FromJob{record("host_ready", e.host, host.facts.data_address())});
     inner_.push_back(rendezvous::Event{
         rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()}});
-  }
-
-  /// The job compares the data with that of the checkpoints it finds.
-  void say_data(const protocol::Ready& ready) {
-    for (const auto& check : setting_.welcome.job().checks()) {
-      for (const auto& file : ready.files()) {
-        if (check.check() != "data" || file.path() != check.path() || file.hash().empty()) continue;
-        inner_.push_back(job::Event{job::DataKnown{"{\"bytes\":" + std::to_string(file.bytes()) +
-                                                   ",\"hash\":\"" + file.hash() + "\"}"}});
-      }
-    }
   }
 
   void send(std::vector<HostId> hosts, Generation generation, ControllerFrame frame) {
@@ -280,7 +265,6 @@ class Controller::Impl {
     }
   }
 
-  // from Launch
   void carry(Instant, launch::Plant& c) { out_.push_back(PlantOrder{std::move(c)}); }
   void carry(Instant, launch::CancelPlant& c) { out_.push_back(PlantOrder{std::move(c)}); }
   void carry(Instant, launch::HostPlanted&) {}
@@ -292,7 +276,6 @@ class Controller::Impl {
         rendezvous::LaunchFailed{c.host, launch::to_string(c.cause), std::move(reason)}});
   }
 
-  // from the Coordinator
   void carry(Instant, rendezvous::HostBecame& c) {
     if (c.state == rendezvous::HostState::quarantined) {
       out_.push_back(FromJob{record("quarantined", c.host, c.reason)});
@@ -331,7 +314,6 @@ class Controller::Impl {
     inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
   }
 
-  // from the Job
   void carry(Instant, job::Send& c) {
     orders_.note(c);
     send(std::move(c.hosts), c.generation, std::move(c.body));
@@ -391,7 +373,7 @@ class Controller::Impl {
   StandingOrders orders_;
   std::map<HostId, Host> hosts_;
   std::size_t connected_ = 0;
-  Generation newest_;
+  Generation newest_ = setting_.recovered.last_generation;
   std::set<HostId> members_;
   Instant beat_due_;
   std::optional<Instant> plant_due_;

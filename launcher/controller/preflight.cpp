@@ -1,5 +1,6 @@
 #include "launcher/controller/preflight.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -47,6 +48,24 @@ Preflight::Verdict Preflight::judge(const std::string& host, const protocol::Rea
         std::to_string(reference.fact.bytes()) + " there); copy the same file to all hosts";
   }
   return verdict;
+}
+
+std::optional<std::string> data_of(const protocol::JobSpec& job, const protocol::Ready& ready) {
+  for (const auto& check : job.checks()) {
+    for (const auto& file : ready.files()) {
+      if (check.check() != "data" || file.path() != check.path() || file.hash().empty()) continue;
+      return "{\"bytes\":" + std::to_string(file.bytes()) + ",\"hash\":\"" + file.hash() + "\"}";
+    }
+  }
+  return std::nullopt;
+}
+
+Generation newest_running(const protocol::Hello& hello) {
+  Generation running;
+  for (const auto& worker : hello.workers()) {
+    running = std::max(running, Generation{worker.generation()});
+  }
+  return running;
 }
 
 }  // namespace dlaunch::launcher::controller

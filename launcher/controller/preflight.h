@@ -2,8 +2,10 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
+#include "base/ids.h"
 #include "protocol/agent_wire.pb.h"
 
 namespace dlaunch::launcher::controller {
@@ -27,5 +29,13 @@ class Preflight {
   };
   std::map<std::string, Reference> references_;
 };
+
+/// Size and hash of the training data as JSON, like `data` in a checkpoint's manifest; nullopt: the
+/// job has none, or its hash was not asked for.
+[[nodiscard]] std::optional<std::string> data_of(const protocol::JobSpec& job,
+                                                 const protocol::Ready& ready);
+
+/// The newest generation of which workers run there; 0: none.
+[[nodiscard]] Generation newest_running(const protocol::Hello& hello);
 
 }  // namespace dlaunch::launcher::controller
