@@ -119,7 +119,7 @@ TEST_F(KeeperTest, GivesUpAfterTheFourthDeathInAMinuteWithSeventy) {
   EXPECT_EQ(starts(), 4);
   ASSERT_TRUE(end());
   EXPECT_EQ(end()->code, 70);
-  EXPECT_THAT(end()->sentence, HasSubstr("signal 11"));
+  EXPECT_THAT(end()->sentence, HasSubstr("signal 6"));
 }
 
 TEST_F(KeeperTest, WaitsForTheNextControllerWhenTheFirstDiesBeforeItIsUp) {

@@ -53,7 +53,7 @@ int controller(const std::string& directory) {
     write_report(*report, {});
     ::close(*report);
   }
-  if (word == "die") ::raise(SIGSEGV);
+  if (word == "die") ::raise(SIGABRT);
   if (word == "terminate") ::raise(SIGTERM);
   if (word == "silent") ::pause();
   if (word == "finish") {
