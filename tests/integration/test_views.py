@@ -281,6 +281,7 @@ def test_resume_keeps_id_and_history(make):
 def test_stop_before_the_first_step_still_writes_a_checkpoint(make):
     job = make(TRAINING)
     job.start()
+    assert job.id  # it has a state directory
     job.until_event("generation_formed")
     assert job.call("stop").returncode == 0
     assert job.wait() == 75, job.output()
