@@ -19,6 +19,27 @@ bool is_over(const std::string& state) {
   return state == "finished" || state == "stopped" || state == "failed";
 }
 
+/// Every key of schema 1, of a job that has not written anything yet.
+nlohmann::json bare_status(const JobDirectory& job, const std::string& state,
+                           const std::string& reason) {
+  const auto none = nlohmann::json::array();
+  return {{"schema", 1},
+          {"job", name_of(job.id).value_or(job.id)},
+          {"id", job.id},
+          {"state", state},
+          {"reason", reason},
+          {"generation", 0},
+          {"world_size", 0},
+          {"step", nullptr},
+          {"steps", nullptr},
+          {"loss", nullptr},
+          {"tokens_per_second", 0},
+          {"checkpoint", {{"disk_step", nullptr}, {"memory_step", nullptr}, {"every", ""}}},
+          {"hosts", none},
+          {"ranks", none},
+          {"incidents", none}};
+}
+
 /// Made within the time that a keeper needs to come up.
 bool is_young(const std::string& directory) {
   struct stat status {};
@@ -31,21 +52,14 @@ Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
   if (!reader) {
     // A start makes the directory first; what never got further has left nothing else.
     const bool begins = is_kept(job) || is_young(job.path);
-    return nlohmann::json{{"schema", 1},
-                          {"job", name_of(job.id).value_or(job.id)},
-                          {"id", job.id},
-                          {"state", begins ? "starting" : "failed"},
-                          {"reason", begins ? "" : "it never began: " + reader.error().text()}};
+    return bare_status(job, begins ? "starting" : "failed",
+                       begins ? "" : "it never began: " + reader.error().text());
   }
   const auto row = reader->status();
   if (!row) return tl::unexpected(row.error());
   auto status = *row ? nlohmann::json::parse((*row)->json, nullptr, false) : nlohmann::json();
   if (!status.is_object()) {
-    status = {{"schema", 1},
-              {"job", name_of(job.id).value_or(job.id)},
-              {"id", job.id},
-              {"state", "starting"},
-              {"reason", ""}};
+    status = bare_status(job, "starting", "");
   }
   if (const auto end = read_end(job)) {
     if (!is_over(status.value("state", ""))) {
