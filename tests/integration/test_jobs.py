@@ -220,8 +220,9 @@ def test_a_program_that_exits_with_1_is_restarted_and_the_incident_has_its_last_
     incident = incident_of(job.status(), "worker_crashed", "program_failed")
     assert incident["host"] == "h2" and incident["rank"] == 1
     assert "the valve is stuck" in json.dumps(incident)
-    assert {path.name for path in marks.iterdir()} == {
-        f"started-{rank}-{generation}" for rank in (0, 1) for generation in (1, 2)}
+    # Rank 0 of generation 1 may be ended by the abort before it has come to its first line.
+    started = {path.name for path in marks.iterdir()} - {"started-0-1"}
+    assert started == {"started-1-1", "started-0-2", "started-1-2"}
     job.nothing_left()
 
 
