@@ -66,7 +66,7 @@ def test_status_has_everything_while_the_job_runs(make):
         (0, "here1", "main"), (1, "here1", "main"), (2, "here2", "main")]
     for rank in status["ranks"]:
         assert rank["state"] == "running" and rank["phase"] and is_running(rank["pid"])
-        assert abs(rank["step"] - status["step"]) <= 5
+        assert rank["step"] >= status["step"], "the job's step is the least of all ranks"
     table = job.call("status").stdout
     for word in ("tiny", job.id, "running", "here1", "here2", "0-1", "RANK", "HOST", "20 steps"):
         assert word in table, (word, table)
