@@ -223,6 +223,12 @@ class Job:
     def rank(self, rank, status=None):
         return next(r for r in (status or self.status())["ranks"] if r["rank"] == rank)
 
+    def pid_of(self, rank):
+        """Of the living process of this rank, once a heartbeat has told it."""
+        status = self.until(lambda s: s["ranks"] and self.rank(rank, s)["pid"],
+                            f"the pid of rank {rank}")
+        return self.rank(rank, status)["pid"]
+
     def host(self, name, status=None):
         return next(h for h in (status or self.status())["hosts"] if h["name"] == name)
 

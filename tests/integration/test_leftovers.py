@@ -120,7 +120,7 @@ def test_a_second_job_and_an_unrelated_process_are_untouched(bed):
         beside, ending = jobs
         before = beside.until_step(5)
         ending.until_step(5)
-        victim = ending.rank(1)["pid"]
+        victim = ending.pid_of(1)
         os.kill(victim, signal.SIGKILL)
         ending.until_first_step(2)
         ending.stop()

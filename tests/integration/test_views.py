@@ -160,7 +160,7 @@ def test_logs_are_shown_by_rank_host_and_generation_and_followed(make):
         "here2:1 hello of 1 in generation 1", "here2:1 trouble of 1"])
     of_host = job.call("logs", "--host", "here2").stdout
     assert "hello of 1" in of_host and "hello of 0" not in of_host
-    kill(job.rank(1)["pid"])
+    kill(job.pid_of(1))
     job.until(lambda s: s["generation"] == 2 and s["state"] == "running", "generation 2")
     second = {next_line(following), next_line(following)}
     assert second == {"hello of 1 in generation 2\n", "trouble of 1\n"}
