@@ -15,10 +15,6 @@ namespace {
 namespace control = launcher::controller;
 constexpr milliseconds kAnswerLimit = 5s;
 
-bool is_over(const std::string& state) {
-  return state == "finished" || state == "stopped" || state == "failed";
-}
-
 /// Every key of schema 1, of a job that has not written anything yet.
 nlohmann::json bare_status(const JobDirectory& job, const std::string& state,
                            const std::string& reason) {
@@ -79,6 +75,10 @@ Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
 }
 
 }  // namespace
+
+bool is_over(const std::string& state) {
+  return state == "finished" || state == "stopped" || state == "failed";
+}
 
 Result<std::optional<JobDirectory>> find_job_directory(const std::string& wanted) {
   const auto root = state_root();

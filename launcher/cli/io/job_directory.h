@@ -15,6 +15,9 @@ struct JobDirectory {
   std::string path;
 };
 
+/// A job in this state, as status names it, changes no more.
+[[nodiscard]] bool is_over(const std::string& state);
+
 /// nullopt: this user has no job here, or none of that name or id.
 [[nodiscard]] Result<std::optional<JobDirectory>> find_job_directory(const std::string& wanted);
 

@@ -32,10 +32,6 @@ void print(const std::string& text) {
   std::fflush(stdout);
 }
 
-bool is_over(const std::string& state) {
-  return state == "finished" || state == "stopped" || state == "failed";
-}
-
 /// Prints what is asked for; nothing: a sentence was printed and `code` is set.
 std::optional<JobDirectory> find_or_complain(const std::string& wanted, int& code) {
   const auto job = find_job_directory(wanted);
