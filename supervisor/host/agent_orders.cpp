@@ -242,7 +242,7 @@ void Agent::Impl::obey(Instant now, const protocol::Go&) {
   tell_all(protocol::worker::Go{});
 }
 
-void Agent::Impl::obey(Instant, const protocol::Abort& order) {
+void Agent::Impl::obey(Instant, const protocol::Abort&) {
   aborted_ = true;
   protocol::AgentFrame frame;
   frame.mutable_abort_acknowledged();
@@ -252,7 +252,8 @@ void Agent::Impl::obey(Instant, const protocol::Abort& order) {
     return;
   }
   if (std::holds_alternative<Idle>(state_)) return send_gone();
-  tell_all(protocol::worker::Abort{order.reason()});
+  // Not told to the workers: SIGKILL follows at once, and one that ends by itself in between would
+  // look as if it had failed.
   become_clearing(std::nullopt);
 }
 

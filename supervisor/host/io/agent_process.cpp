@@ -159,6 +159,8 @@ class AgentProcess {
   }
 
   void perform(KillAll&) {
+    // All are looked at first: one that is struck takes those with it that wait for it.
+    for (const auto& [rank, worker] : workers_) worker->look_before_strike();
     for (const auto& [rank, worker] : workers_) worker->strike();
     sweep_began_ = monotonic_now();
     empty_scans_ = 0;

@@ -194,8 +194,11 @@ void WorkerHands::signal(int number) const {
   if (pid_ > 0 && !exited_) ::kill(-pid_, number);
 }
 
+void WorkerHands::look_before_strike() {
+  if (!std::exchange(looked_, true)) by_itself_ = pid_ > 0 && (exited_ || is_ending(pid_));
+}
+
 void WorkerHands::strike() {
-  if (!std::exchange(struck_, true)) by_itself_ = pid_ > 0 && (exited_ || is_ending(pid_));
   signal(SIGCONT);
   signal(SIGKILL);
 }

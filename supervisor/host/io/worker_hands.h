@@ -34,7 +34,9 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   void tell(const protocol::AgentMessage& message);
   /// To the process group; nothing when it has ended.
   void signal(int number) const;
-  /// SIGKILL, also to one that is stopped; notes whether it was ending by itself.
+  /// Notes whether it is ending by itself; before anything is done that could end it.
+  void look_before_strike();
+  /// SIGKILL, also to one that is stopped.
   void strike();
   [[nodiscard]] bool ends_by_itself() const { return by_itself_; }
   [[nodiscard]] pid_t pid() const { return pid_; }
@@ -74,7 +76,7 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   pid_t pid_ = 0;
   bool ended_ = false;
   bool exited_ = false;
-  bool struck_ = false;
+  bool looked_ = false;
   bool by_itself_ = false;
   int open_pipes_ = 0;
   int status_ = 0;

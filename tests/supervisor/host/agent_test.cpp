@@ -119,10 +119,8 @@ TEST(Agent, AcknowledgesAnAbortBeforeItsWorkersAreGone) {
   machine.make_training(1);
   machine.abort(1);
   const auto said = machine.take();
-  ASSERT_GE(said.size(), 4U);
+  ASSERT_EQ(said.size(), 2U) << "a worker that is told would end by itself";
   EXPECT_TRUE(std::get<Send>(said[0]).frame.has_abort_acknowledged());
-  EXPECT_TRUE(
-      std::holds_alternative<protocol::worker::Abort>(std::get<TellWorker>(said[1]).message.body));
   EXPECT_TRUE(std::holds_alternative<KillAll>(said.back()));
   machine.killed(2, 1);
   machine.killed(3, 1);
