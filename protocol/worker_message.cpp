@@ -14,13 +14,14 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::array<std::pair<worker::FailingCategory, std::string_view>, 6> kCategories{{
+constexpr std::array<std::pair<worker::FailingCategory, std::string_view>, 7> kCategories{{
     {worker::FailingCategory::user_error, "user_error"},
     {worker::FailingCategory::storage, "storage"},
     {worker::FailingCategory::peer_lost, "peer_lost"},
     {worker::FailingCategory::bad_numbers, "bad_numbers"},
     {worker::FailingCategory::config_error, "config_error"},
     {worker::FailingCategory::out_of_memory, "out_of_memory"},
+    {worker::FailingCategory::checkpoint_damaged, "checkpoint_damaged"},
 }};
 
 /// Our messages need four levels and the trainer's settings three; more is no message of ours, and

@@ -58,7 +58,8 @@ enum class FailingCategory {
   peer_lost,
   bad_numbers,
   config_error,
-  out_of_memory
+  out_of_memory,
+  checkpoint_damaged  ///< the one to restore from; storage itself answers
 };
 struct Failing {
   FailingCategory category{};

@@ -85,12 +85,16 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   } else {
     const auto loaded =
         checkpoint::load_checkpoint(assign.restore->directory, destinations_in(layout_, state_));
-    if (!loaded) return trouble(FailingCategory::storage, loaded.error().text());
+    if (!loaded) {
+      return trouble(checkpoint::is_damage(loaded.error()) ? FailingCategory::checkpoint_damaged
+                                                           : FailingCategory::storage,
+                     loaded.error().text());
+    }
     if (loaded->manifest.step != assign.restore->step) {
-      return trouble(FailingCategory::storage, assign.restore->directory + " holds step " +
-                                                   std::to_string(loaded->manifest.step.value) +
-                                                   ", not " +
-                                                   std::to_string(assign.restore->step.value));
+      return trouble(FailingCategory::checkpoint_damaged,
+                     assign.restore->directory + " holds step " +
+                         std::to_string(loaded->manifest.step.value) + ", not " +
+                         std::to_string(assign.restore->step.value));
     }
     if (writes_manifest && loaded->manifest.data != data) {
       return trouble(FailingCategory::config_error, settings_.text + " is not the text that " +

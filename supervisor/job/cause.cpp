@@ -84,6 +84,8 @@ Happening judge_failing(const protocol::WorkerFailing& failing, const std::strin
   } else if (category == "user_error" || category == "storage" || category == "bad_numbers" ||
              category == "config_error" || category == "out_of_memory") {
     happening.cause = category;
+  } else if (category == kCheckpointDamaged) {
+    happening.cause = "storage";
   }
   happening.rank = Rank{failing.rank()};
   happening.what = who(failing.rank(), host) + ": " + failing.reason();

@@ -35,6 +35,9 @@ struct Happening {
   int signal = 0;
 };
 
+/// The category of a worker that finds the bytes of its restore point wrong.
+constexpr const char* kCheckpointDamaged = "checkpoint_damaged";
+
 /// nullopt: nothing fatal (an ordered or a proper end).
 [[nodiscard]] std::optional<Happening> judge_exit(const protocol::WorkerExited& exited,
                                                   const std::string& host, bool trainer);

@@ -35,6 +35,16 @@ void compare(const std::string& path, const json& here, const json& there,
 
 }  // namespace
 
+void Checkpoints::found(const std::vector<Step>& steps) {
+  steps_ = {steps.begin(), steps.end()};
+  for (const auto step : damaged_) steps_.erase(step);
+}
+
+bool Checkpoints::damaged(Step step) {
+  steps_.erase(step);
+  return damaged_.insert(step).second;
+}
+
 void Checkpoints::begin_generation(std::uint32_t world_size) {
   world_size_ = world_size;
   partial_.clear();
@@ -49,6 +59,7 @@ std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& wr
   if (files.size() < world_size_) return std::nullopt;
   protocol::Commit commit;
   commit.set_step(step.value);
+  commit.set_replaces_damaged(damaged_.contains(step));
   double seconds = 0;
   for (const auto& [rank, file] : files) {
     auto* entry = commit.add_files();
@@ -69,6 +80,7 @@ std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& wr
 
 void Checkpoints::committed(Step step) {
   committing_.erase(step);
+  damaged_.erase(step);
   steps_.insert(step);
   while (steps_.size() > std::max(1U, keep_)) steps_.erase(steps_.begin());
 }

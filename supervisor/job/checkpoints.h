@@ -19,8 +19,10 @@ class Checkpoints {
  public:
   explicit Checkpoints(std::uint32_t keep) : keep_(keep) {}
 
-  /// What the directory held at the start, oldest first.
-  void found(const std::vector<Step>& steps) { steps_ = {steps.begin(), steps.end()}; }
+  /// What the directory holds; what is known to be damaged does not count.
+  void found(const std::vector<Step>& steps);
+  /// Not to be restored from, until the step is written and committed again. True: this is news.
+  bool damaged(Step step);
   /// Partial ones of older generations are nothing any more.
   void begin_generation(std::uint32_t world_size);
   /// The order to commit, once the last rank has written: files by rank, and what may be deleted
@@ -41,6 +43,7 @@ class Checkpoints {
   std::uint32_t keep_;
   std::uint32_t world_size_ = 0;
   std::set<Step> steps_;
+  std::set<Step> damaged_;
   std::set<Step> committing_;
   std::map<Step, std::map<Rank, protocol::Written>> partial_;
   nanoseconds save_cost_{};

@@ -42,7 +42,13 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
     happening = judge_exit(exited, name(host), policy_.trainer);
     if (present) note_exit(exited, !happening);
   } else if (evidence.has_worker_failing()) {
-    happening = judge_failing(evidence.worker_failing(), name(host));
+    const auto& failing = evidence.worker_failing();
+    happening = judge_failing(failing, name(host));
+    if (present && failing.category() == kCheckpointDamaged && restore_step_) {
+      exclude_checkpoint(host, Rank{failing.rank()}, *restore_step_, failing.reason());
+    } else if (happening->cause == "storage") {
+      record("storage_trouble", host, Rank{failing.rank()}, failing.reason());
+    }
   } else if (evidence.has_finding()) {
     happening = judge_finding(evidence.finding(), name(host));
     if (happening && present && evidence.finding().kind() == "undead") {

@@ -106,6 +106,10 @@ class Job::Impl {
   void on_coordinator(Instant, const Other&) {}  // shown by the controller, nothing to decide
 
   void on_evidence(Instant now, HostId host, const protocol::AgentFrame& frame);
+  void on_directory_trouble(Instant now, std::string sentence);
+  void exclude_checkpoint(HostId host, std::optional<Rank> rank, Step step,
+                          const std::string& reason);
+  [[nodiscard]] std::vector<std::string> differences_of(const protocol::CheckpointFact& fact) const;
   void on_found(Instant now, HostId host, const protocol::CheckpointsFound& found);
   void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
   void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);

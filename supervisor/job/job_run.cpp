@@ -283,11 +283,10 @@ void Job::Impl::on(Instant now, const DeadlineDue&) {
   if (!due || now < *due) return;
   if (journal_due_ && now >= *journal_due_) return retry_journal(now);
   if (std::holds_alternative<Inspecting>(state_)) {
-    return become_over(now, to_int(ExitCode::storage), JobState::failed,
-                       "the checkpoint directory " + policy_.checkpoint_directory +
-                           " could not be looked at in time; is its file system mounted and alive "
-                           "on " +
-                           name(plan_.members.front().host) + "?");
+    return on_directory_trouble(now, "the checkpoint directory " + policy_.checkpoint_directory +
+                                         " could not be looked at in time; is its file system "
+                                         "mounted and alive on " +
+                                         name(plan_.members.front().host) + "?");
   }
   if (std::holds_alternative<Pausing>(state_)) return become_forming(now, "the pause is over");
   if (std::holds_alternative<MakingSure>(state_)) {

@@ -1,4 +1,5 @@
 // From the quorum to Go: inspecting checkpoints, forming, preparing and joining a generation.
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -10,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr nanoseconds kInspectLimit = 60s;  // a slow network file system's first answer
+constexpr nanoseconds kInspectLimit = 60s;   // a slow network file system's first answer
+constexpr nanoseconds kDirectoryPause = 1s;  // before it is looked at again
 
 std::string join(const std::vector<std::string>& parts) {
   std::string text;
@@ -158,11 +160,14 @@ void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFo
     become_over(now, to_int(code), JobState::failed, std::move(sentence));
   };
   if (!found.error().empty()) {
-    return refuse(ExitCode::storage, "the checkpoint directory cannot be used: " + found.error());
+    return on_directory_trouble(now, "the checkpoint directory cannot be used: " + found.error());
   }
   if (!found.locked_by().empty()) {
     return refuse(ExitCode::wrong_file, directory + " is in use by the job " + found.locked_by() +
                                             "; stop it first, or choose another directory");
+  }
+  for (const auto& damaged : found.damaged()) {
+    exclude_checkpoint(host, {}, Step{damaged.step()}, damaged.reason());
   }
   const bool first = generation_.value == 1 || !best_step_;
   if (policy_.fresh && first && found.checkpoints_size() > 0) {
@@ -172,28 +177,62 @@ void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFo
   }
   std::vector<Step> steps;
   for (const auto& fact : found.checkpoints()) steps.push_back(Step{fact.step()});
+  const auto before = checkpoints_.newest();
   checkpoints_.found(steps);
-  if (found.checkpoints_size() > 0) {
-    const auto& newest = found.checkpoints(found.checkpoints_size() - 1);
-    auto differences = judge_match(policy_.trainer_settings, newest.config());
-    if (!data_.empty()) {
-      for (auto& difference :
-           judge_match("{\"data\":" + data_ + "}", "{\"data\":" + newest.data() + "}")) {
-        differences.push_back(std::move(difference));
-      }
-    }
-    if (!differences.empty()) {
+  if (before && found.checkpoints_size() + found.damaged_size() == 0) {
+    checkpoints_.found({*before});
+    return on_directory_trouble(now, directory + " is empty on " + name(host) + ", but step " +
+                                         std::to_string(before->value) +
+                                         " was there; is its file system mounted?");
+  }
+  const auto newest = checkpoints_.newest();
+  if (!newest && found.checkpoints_size() + found.damaged_size() > 0) {
+    return refuse(ExitCode::storage,
+                  "no checkpoint in " + directory +
+                      " is whole; the job does not start over by itself: move them away to train "
+                      "from the first step, or put a copy of one there");
+  }
+  for (const auto& fact : found.checkpoints()) {
+    if (Step{fact.step()} != newest) continue;
+    if (const auto differences = differences_of(fact); !differences.empty()) {
       return refuse(ExitCode::wrong_file, "the checkpoint " + directory + "/step-" +
-                                              std::to_string(newest.step()) +
+                                              std::to_string(fact.step()) +
                                               " is of another run: " + join(differences) +
                                               "; use the same settings, or another directory");
     }
   }
-  restore_step_ = checkpoints_.newest();
+  restore_step_ = newest;
   if (!best_step_ || (restore_step_ && *best_step_ < *restore_step_)) {
     best_step_ = restore_step_;
   }
   become_preparing(now);
+}
+
+std::vector<std::string> Job::Impl::differences_of(const protocol::CheckpointFact& fact) const {
+  auto differences = judge_match(policy_.trainer_settings, fact.config());
+  if (data_.empty()) return differences;
+  for (auto& difference :
+       judge_match("{\"data\":" + data_ + "}", "{\"data\":" + fact.data() + "}")) {
+    differences.push_back(std::move(difference));
+  }
+  return differences;
+}
+
+/// At the start it is a mistake that a person mends; later it was fine before and may be again.
+void Job::Impl::on_directory_trouble(Instant now, std::string sentence) {
+  const auto host = plan_.members.front().host;
+  record("storage_trouble", host, {}, sentence);
+  if (!best_step_ || ++free_retries_ > kFreeRetriesMax) {
+    return become_over(now, to_int(ExitCode::storage), JobState::failed, std::move(sentence));
+  }
+  set_state(state_underway(), std::move(sentence));
+  become_pausing(now +
+                 std::max<nanoseconds>(judge_pause("storage", free_retries_), kDirectoryPause));
+}
+
+void Job::Impl::exclude_checkpoint(HostId host, std::optional<Rank> rank, Step step,
+                                   const std::string& reason) {
+  if (checkpoints_.damaged(step)) record("checkpoint_damaged", host, rank, reason, step);
 }
 
 void Job::Impl::on(Instant, const DataKnown& e) { data_ = e.json; }

@@ -82,6 +82,37 @@ def test_fewer_ranks_after_a_lost_host_change_no_bit(folder, reference):
         assert final_tensors(job) == reference
 
 
+def test_damaged_checkpoints_are_passed_over_and_written_again(folder, reference):
+    with start(folder, "damaged", 2) as job:
+        job.until(lambda s: (s["checkpoint"]["disk_step"] or 0) >= 60, "three checkpoints")
+        assert job.call("stop").returncode == 0
+        assert job.wait() == 75
+        newest = job.status()["checkpoint"]["disk_step"]
+        assert newest < STEPS
+        directory = job.directory / "checkpoints"
+        whole = sorted(int(path.name[5:]) for path in directory.glob("step-*"))
+        assert whole[-1] == newest and len(whole) == 3
+        flip_last_byte(directory / f"step-{whole[2]}" / "shard-1-of-2.safetensors")
+        (directory / f"step-{whole[1]}" / "manifest.json").write_text('{"world_')
+        job.known_id = None
+        assert job.start().wait(120) == 0
+        damaged = {event["step"]: event["detail"] for event in job.events("checkpoint_damaged")}
+        assert sorted(damaged) == whole[1:]
+        assert "shard-1-of-2.safetensors is damaged" in damaged[whole[2]]
+        assert job.events("restored")[-1]["step"] == whole[0]
+        incident = job.status()["incidents"][0]
+        assert (incident["cause"], incident["verdict"]) == ("storage", "restart_workers")
+        assert incident["lost_steps"] == whole[2] - whole[0]
+        aside = directory / f"step-{whole[1]}.damaged" / "manifest.json"
+        assert aside.read_text() == '{"world_', "kept for a person to look at"
+        assert final_tensors(job) == reference
+
+
+def flip_last_byte(path):
+    content = path.read_bytes()
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+
+
 def test_another_seed_gives_other_bits(folder, reference):
     """The comparison would notice."""
     changes = {**CHANGES, "trainer": {"steps": STEPS, "seed": 8}}

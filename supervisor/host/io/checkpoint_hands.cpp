@@ -120,6 +120,17 @@ std::string compare_existing(const std::string& target, const protocol::Commit& 
   return target + " exists already and is another one; it is kept, move it away if it is wrong";
 }
 
+/// Kept for a person to look at; the newest damaged one of a step is enough.
+Result<void> set_aside(const std::string& target) {
+  const auto aside = target + ".damaged";
+  std::error_code code;
+  if (fs::exists(aside, code)) remove_aside(aside);
+  if (::rename(target.c_str(), aside.c_str()) != 0) {
+    return failure_from_errno(errno, "setting the damaged " + target + " aside");
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string commit_checkpoint(const std::string& directory, Generation generation,
@@ -128,9 +139,13 @@ std::string commit_checkpoint(const std::string& directory, Generation generatio
   const auto partial = target + ".g" + std::to_string(generation.value) + ".partial";
   std::error_code code;
   if (fs::exists(target, code)) {
-    auto difference = compare_existing(target, order);
-    if (difference.empty()) delete_old(directory, generation, order);
-    return difference;
+    // Without the partial one the order has been carried out already, before a reconnect.
+    if (!order.replaces_damaged() || !fs::exists(partial, code)) {
+      auto difference = compare_existing(target, order);
+      if (difference.empty()) delete_old(directory, generation, order);
+      return difference;
+    }
+    if (const auto moved = set_aside(target); !moved) return say(moved.error());
   }
   if (const auto done = complete(partial, order); !done) return say(done.error());
   if (const auto synced = sync_directory(partial); !synced) return say(synced.error());
@@ -181,7 +196,19 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
   std::sort(steps.begin(), steps.end());
   for (const auto step : steps) {
     const auto manifest = read_manifest(directory + "/step-" + std::to_string(step));
-    if (!manifest) continue;  // not complete, or not ours: the reader of a restore says more
+    if (!manifest) {
+      const auto& error = manifest.error();
+      if (error.code != std::errc::bad_message &&
+          error.code != std::errc::no_such_file_or_directory) {
+        found.set_error(say(error));
+        return found;
+      }
+      auto* damaged = found.add_damaged();
+      damaged->set_step(step);
+      damaged->set_reason(error.code == std::errc::bad_message ? "its manifest.json is no manifest"
+                                                               : "its manifest.json is missing");
+      continue;
+    }
     auto* fact = found.add_checkpoints();
     fact->set_step(step);
     fact->set_world_size(manifest->value("world_size", 0U));

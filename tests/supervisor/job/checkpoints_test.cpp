@@ -31,6 +31,21 @@ TEST(Checkpoints, AreCommittedOnceEveryRankHasWritten) {
   EXPECT_EQ(checkpoints.newest(), Step{20});
 }
 
+TEST(Checkpoints, DamagedOnesDoNotCountUntilTheyAreWrittenAgain) {
+  Checkpoints checkpoints(3);
+  checkpoints.found({Step{20}, Step{40}});
+  EXPECT_TRUE(checkpoints.damaged(Step{40}));
+  EXPECT_FALSE(checkpoints.damaged(Step{40})) << "known";
+  EXPECT_EQ(checkpoints.newest(), Step{20});
+  checkpoints.found({Step{20}, Step{40}});
+  EXPECT_EQ(checkpoints.newest(), Step{20}) << "it still lies there";
+  checkpoints.begin_generation(1);
+  EXPECT_TRUE(checkpoints.written(part(40, 0))->replaces_damaged());
+  checkpoints.committed(Step{40});
+  EXPECT_EQ(checkpoints.newest(), Step{40});
+  EXPECT_FALSE(checkpoints.written(part(60, 0))->replaces_damaged());
+}
+
 TEST(Checkpoints, KeepTheNewestOnes) {
   Checkpoints checkpoints(2);
   checkpoints.found({Step{10}, Step{20}, Step{30}});

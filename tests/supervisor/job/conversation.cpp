@@ -273,6 +273,12 @@ void Conversation::found(Words& words) {
   found.set_error(words.get("error", ""));
   found.set_locked_by(words.get("locked", ""));
   for (const auto& step : words.plain) {
+    if (step.ends_with('!')) {
+      auto* damaged = found.add_damaged();
+      damaged->set_step(integer(step.substr(0, step.size() - 1)));
+      damaged->set_reason("its manifest.json is no manifest");
+      continue;
+    }
     auto* fact = found.add_checkpoints();
     fact->set_step(integer(step));
     fact->set_config(words.get("config", "{}"));

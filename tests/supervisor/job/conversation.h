@@ -21,7 +21,7 @@ namespace dlaunch::supervisor::job {
 ///   formed G LIST [replaced=x>y] the coordinator's plan; ranks follow the order
 ///   lost HOST [ago=D] | gone HOST | returned HOST [joins]
 ///   journal on|off|fails         whether Journal is answered at once; `journaled` answers late
-///   found [STEP…] [error=T] [locked=JOB] [config=JSON] | data JSON
+///   found [STEP…|STEP!…] [error=T] [locked=JOB] [config=JSON] | data JSON
 ///   prepared | connected | restored STEP  [LIST]
 ///   run [STEP]                   macro: from the plan to Go, restored at STEP
 ///   progress STEP [rank=R] [phase=P] [sequence=N] [entered] [process=T] [state=S]

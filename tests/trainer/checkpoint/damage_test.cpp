@@ -20,6 +20,12 @@ class Damage : public testing::Test {
     const auto report = load_checkpoint(path_, loaded.destinations(readers, Rank{0}));
     return report ? std::string() : report.error().text();
   }
+  /// What the trouble is said to be: the checkpoint's, not the storage's.
+  [[nodiscard]] bool is_called_damage() const {
+    SmallModel loaded(0.0F);
+    const auto report = load_checkpoint(path_, loaded.destinations(1, Rank{0}));
+    return !report && is_damage(report.error());
+  }
   [[nodiscard]] std::filesystem::path shard(std::uint32_t rank) const {
     return path_ / shard_name(2, Rank{rank});
   }
@@ -36,6 +42,7 @@ TEST_F(Damage, OfOneBitOfTheDataIsFound) {
   write_file(shard(1), content);
   EXPECT_THAT(trouble(), HasSubstr("shard-1-of-2.safetensors is damaged"));
   EXPECT_THAT(trouble(), HasSubstr("not those that were written"));
+  EXPECT_TRUE(is_called_damage());
 }
 
 TEST_F(Damage, OfAFileCutAtAnyPlaceIsFound) {
@@ -52,10 +59,17 @@ TEST_F(Damage, OfAFileThatGrewIsFound) {
   EXPECT_THAT(trouble(), HasSubstr("shard-0-of-2.safetensors is damaged"));
 }
 
+TEST_F(Damage, IsNotWhatStorageThatDoesNotAnswerIsCalled) {
+  std::filesystem::remove_all(path_);
+  EXPECT_THAT(trouble(), HasSubstr("No such file"));
+  EXPECT_FALSE(is_called_damage()) << "the whole directory may come back with its mount";
+}
+
 TEST_F(Damage, OfAMissingFileIsFound) {
   std::filesystem::remove(shard(1));
   EXPECT_THAT(trouble(), HasSubstr("shard-1-of-2.safetensors"));
-  EXPECT_THAT(trouble(), HasSubstr("No such file"));
+  EXPECT_THAT(trouble(), HasSubstr("it is missing"));
+  EXPECT_TRUE(is_called_damage());
   EXPECT_EQ(trouble(4), "") << "the first quarter lies in the other file";
 }
 

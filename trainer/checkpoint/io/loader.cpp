@@ -69,6 +69,8 @@ Result<void> load_file(const std::filesystem::path& path, const FilePlan& plan,
 
 }  // namespace
 
+bool is_damage(const Error& error) { return !error.code; }
+
 Result<Manifest> read_manifest(const std::filesystem::path& step_directory) {
   const auto path = step_directory / kManifestName;
   const auto text = read_text(path, kManifestBytesMax);
@@ -86,7 +88,7 @@ Result<LoadReport> load_checkpoint(const std::filesystem::path& step_directory,
   report.manifest = std::move(*manifest);
   const auto files = plan_restore(report.manifest, wanted);
   if (!files) {
-    return failure(files.error().code, files.error().doing + ", in " + step_directory.string());
+    return damaged(step_directory / kManifestName, files.error().doing);
   }
   for (const auto& [name, plan] : *files) {
     auto loaded = load_file(step_directory / name, plan, find_file(report.manifest, name), report);

@@ -14,6 +14,10 @@ namespace dlaunch::checkpoint {
 /// `step_directory`: ".../step-800". The error names the file.
 [[nodiscard]] Result<Manifest> read_manifest(const std::filesystem::path& step_directory);
 
+/// Of an error of this file: the checkpoint's own bytes are wrong or missing. Otherwise the storage
+/// did not answer, and the same checkpoint may be whole in a moment.
+[[nodiscard]] bool is_damage(const Error& error);
+
 struct LoadReport {
   Manifest manifest;
   std::uint64_t bytes_read = 0;

@@ -25,6 +25,7 @@ tl::unexpected<Error> damaged(const std::string& name, const std::string& what) 
 
 Result<ShardReader> ShardReader::open(const std::filesystem::path& path, const FilePlan& plan) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open() && errno == ENOENT) return damaged(path.string(), "it is missing");
   if (!file.is_open()) return failure_from_errno(errno, "opening " + path.string());
   ShardReader reader(std::move(file), path.string());
   if (auto head = reader.read_head(); !head) return tl::unexpected(head.error());

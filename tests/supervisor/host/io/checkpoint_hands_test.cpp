@@ -69,6 +69,37 @@ TEST_F(CheckpointHands, AShardOfAnotherSizeIsRefused) {
   EXPECT_FALSE(is_there("step-20"));
 }
 
+TEST_F(CheckpointHands, ADamagedOneIsSetAsideForTheOneWrittenAgain) {
+  write_partial(20, 3, "abc");
+  ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  ASSERT_TRUE(replace_file(directory_ + "/step-20/shard-0-of-1.safetensors", "a?c"));
+  write_partial(20, 4, "abc");
+  auto order = commit_of(20, "abc");
+  order.set_replaces_damaged(true);
+  EXPECT_EQ(commit_checkpoint(directory_, Generation{4}, order), "");
+  EXPECT_EQ(commit_checkpoint(directory_, Generation{4}, order), "") << "repeated";
+  EXPECT_EQ(read_file(directory_ + "/step-20/shard-0-of-1.safetensors", 16).value_or(""), "abc");
+  EXPECT_EQ(read_file(directory_ + "/step-20.damaged/shard-0-of-1.safetensors", 16).value_or(""),
+            "a?c");
+  const auto found = inspect_checkpoints(directory_, "job", 60s);
+  EXPECT_EQ(found.checkpoints_size(), 1) << "what was set aside does not count";
+}
+
+TEST_F(CheckpointHands, AManifestThatIsNoneIsCalledDamaged) {
+  write_partial(20, 3, "abc");
+  ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  ASSERT_TRUE(replace_file(directory_ + "/step-20/manifest.json", "{\"world_"));
+  fs::create_directories(directory_ + "/step-40");
+  const auto found = inspect_checkpoints(directory_, "job", 60s);
+  EXPECT_EQ(found.error(), "");
+  EXPECT_EQ(found.checkpoints_size(), 0);
+  ASSERT_EQ(found.damaged_size(), 2);
+  EXPECT_EQ(found.damaged(0).step(), 20U);
+  EXPECT_NE(found.damaged(0).reason().find("no manifest"), std::string::npos);
+  EXPECT_EQ(found.damaged(1).step(), 40U);
+  EXPECT_NE(found.damaged(1).reason().find("missing"), std::string::npos);
+}
+
 TEST_F(CheckpointHands, AnOrderThatIsRepeatedSucceedsAndAnotherCheckpointIsNeverOverwritten) {
   write_partial(20, 3, "abc");
   ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
