@@ -190,13 +190,23 @@ class Coordinator::Impl {
 
   void on(Instant now, const HostBlamed& e) {
     if (!policy_.quarantine) return;
-    const auto end = quarantine_.blame(e.host, now);
+    const auto end = quarantine_.blame(e.host, now, e.beyond_doubt);
     if (!end) return;
     auto& h = host(e.host);
     h.quarantined_until = *end;
     h.reason = "quarantined: " + e.reason;
     wait_until(e.host, *end);
     refresh(e.host);
+  }
+
+  void on(Instant, const DataLinkBecame& e) {
+    auto& h = host(e.host);
+    if (h.link_down == !e.up) return;
+    h.link_down = !e.up;
+    h.reason = e.up ? "" : e.sentence;
+    if (h.link_down) returning_.insert(e.host);
+    refresh(e.host);
+    if (e.up) say_return(e.host);
   }
 
   void on(Instant, const DrainAsked& e) {

@@ -63,6 +63,13 @@ struct HostCleaned {
 struct HostBlamed {
   HostId host;
   std::string reason;
+  bool beyond_doubt = false;  ///< quarantined at once
+};
+/// Its link to the other hosts' data network: without it a host that is heard is of no use.
+struct DataLinkBecame {
+  HostId host;
+  bool up = true;
+  std::string sentence;
 };
 struct DrainAsked {
   HostId host;
@@ -72,8 +79,8 @@ struct AddAsked {
 };
 struct DeadlineDue {};
 
-using Event =
-    std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, Closed, Stalled,
-                 FormAsked, HostCleaned, HostBlamed, DrainAsked, AddAsked, DeadlineDue>;
+using Event = std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, Closed,
+                           Stalled, FormAsked, HostCleaned, HostBlamed, DataLinkBecame, DrainAsked,
+                           AddAsked, DeadlineDue>;
 
 }  // namespace dlaunch::rendezvous

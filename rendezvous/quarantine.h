@@ -19,8 +19,8 @@ class Quarantine {
   static constexpr nanoseconds kCoolDownFirst = 10min;
   static constexpr nanoseconds kCoolDownMax = 24h;
 
-  /// The end of the quarantine that this fault brings, if it does.
-  [[nodiscard]] std::optional<Instant> blame(HostId host, Instant now);
+  /// The end of the quarantine that this fault brings, if it does; `beyond_doubt`: it always does.
+  [[nodiscard]] std::optional<Instant> blame(HostId host, Instant now, bool beyond_doubt);
 
  private:
   struct History {

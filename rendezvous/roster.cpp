@@ -30,7 +30,7 @@ const char* to_string(HostState state) {
 
 bool is_eligible(const Host& host) {
   return host.connected && host.fit && host.clean && !host.drained && !host.lost &&
-         !host.quarantined_until;
+         !host.link_down && !host.quarantined_until;
 }
 
 bool is_undecided(const Host& host, bool suspect) {
@@ -50,7 +50,7 @@ HostState judge_state(const Host& host, bool suspect, bool seated) {
   if (suspect || host.closed_at) return HostState::suspect;
   if (!host.connected) return host.cause.empty() ? HostState::connecting : HostState::failed;
   if (host.ready_due) return HostState::connecting;
-  if (!host.fit) return HostState::failed;
+  if (!host.fit || host.link_down) return HostState::failed;
   if (host.member) return HostState::active;
   return seated ? HostState::ready : HostState::spare;
 }

@@ -29,6 +29,7 @@ struct Host {
   bool member = false;  ///< of the newest generation
   bool drained = false;
   bool lost = false;
+  bool link_down = false;  ///< its data link, while it is heard
   std::uint32_t workers = 1;
   std::string data_address;
   std::optional<Instant> closed_at;  ///< waiting for the agent or its successor

@@ -42,7 +42,11 @@ std::optional<Seats::Seating> Seats::judge(const std::set<HostId>& fit) const {
     seating.members.push_back(*replacement);
     seating.replaced.emplace_back(holder, *replacement);
   }
-  while (seating.members.size() % hosts_step_ != 0) seating.members.pop_back();
+  while (seating.members.size() % hosts_step_ != 0) {
+    std::erase_if(seating.replaced,
+                  [&](const auto& entry) { return entry.second == seating.members.back(); });
+    seating.members.pop_back();
+  }
   if (seating.members.empty() || seating.members.size() < hosts_min_) return std::nullopt;
   return seating;
 }

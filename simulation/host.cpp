@@ -219,6 +219,9 @@ void Host::perform(agent::InspectCheckpoints&) {
   later(kDiskTime, agent::Inspected{world_.inspect()});
 }
 
+/// All simulated hosts see the one storage.
+void Host::perform(agent::FindMark& c) { later(kDiskTime, agent::MarkLooked{c.generation, ""}); }
+
 void Host::perform(agent::Exit&) {
   end_workers();
   agent_.reset();

@@ -81,6 +81,7 @@ class Host {
   void perform(supervisor::host::CheckSelf& c);
   void perform(supervisor::host::CommitCheckpoint& c);
   void perform(supervisor::host::InspectCheckpoints& c);
+  void perform(supervisor::host::FindMark& c);
   void perform(supervisor::host::Exit& c);
   void perform(supervisor::host::Note&) {}
 

@@ -206,6 +206,7 @@ class Controller::Impl {
     if (auto data = data_of(setting_.welcome.job(), ready)) {
       inner_.push_back(job::Event{job::DataKnown{std::move(*data)}});
     }
+    inner_.push_back(job::Event{job::FingerprintKnown{e.host, host.facts.fingerprint()}});
     out_.push_back(FromJob{record("host_ready", e.host, host.facts.data_address())});
     inner_.push_back(rendezvous::Event{
         rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()}});
@@ -326,7 +327,12 @@ class Controller::Impl {
     inner_.push_back(rendezvous::Event{rendezvous::HostCleaned{c.host}});
   }
   void carry(Instant, job::BlamedHost& c) {
-    inner_.push_back(rendezvous::Event{rendezvous::HostBlamed{c.host, std::move(c.reason)}});
+    inner_.push_back(
+        rendezvous::Event{rendezvous::HostBlamed{c.host, std::move(c.reason), c.beyond_doubt}});
+  }
+  void carry(Instant, job::DataLinkJudged& c) {
+    inner_.push_back(
+        rendezvous::Event{rendezvous::DataLinkBecame{c.host, c.up, std::move(c.sentence)}});
   }
   void carry(Instant now, job::Finish& c) {
     code_ = c.code;

@@ -26,13 +26,17 @@ supervisor::job::Recovered recover(const std::vector<JournalRow>& journal,
     }
     if (row.kind == "generation") {
       const Generation generation{number(content, "generation").value_or(0)};
+      recovered.restarts_spent =
+          static_cast<std::uint32_t>(number(content, "restarts_spent").value_or(0));
       recovered.last_generation = std::max(recovered.last_generation, generation);
     } else if (row.kind == "committed") {
       if (const auto step = number(content, "step")) recovered.disk_step = Step{*step};
     } else if (row.kind == "stopping") {
       recovered.was_stopping = true;
     } else if (row.kind == "ended") {
-      recovered.was_stopping = false;  // what follows is a resume
+      // What follows is a resume, by a person's wish.
+      recovered.was_stopping = false;
+      recovered.restarts_spent = 0;
     }
   }
   return recovered;

@@ -181,6 +181,8 @@ void fill_job(const JobInput& input, const config::TrainFile& train, supervisor:
   job.stop_grace = train.recovery.stop_grace;
   job.lease = train.recovery.lease.value_or(job.trainer ? kLeaseTrainer : kLeaseProgram);
   job.abort_deadline = train.recovery.abort_deadline;
+  job.has_steps = job.trainer || !train.program->step_pattern.empty() ||
+                  !train.program->checkpoint_glob.empty();
   job.hang_floor =
       train.health.hang_floor.value_or(job.trainer ? kHangFloorTrainer : kHangFloorProgram);
   job.start_limit = train.health.start_limit;

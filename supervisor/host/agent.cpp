@@ -150,6 +150,12 @@ void Agent::Impl::on(Instant, const Inspected& e) {
   send(std::move(frame));
 }
 
+void Agent::Impl::on(Instant, const MarkLooked& e) {
+  protocol::AgentFrame frame;
+  frame.mutable_mark_looked()->set_error(e.error);
+  send(std::move(frame), e.generation);
+}
+
 void Agent::Impl::on(Instant, const OutputLines& e) {
   protocol::AgentFrame frame;
   auto& lines = *frame.mutable_log_lines();

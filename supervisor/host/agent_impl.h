@@ -71,6 +71,7 @@ class Agent::Impl {
   void on(Instant now, const SelfChecked& e);
   void on(Instant now, const CommitDone& e);
   void on(Instant now, const Inspected& e);
+  void on(Instant now, const MarkLooked& e);
   void on(Instant now, const ProcessStateSeen& e);
   void on(Instant now, const LinkSeen& e);
   void on(Instant now, const Stalled& e);

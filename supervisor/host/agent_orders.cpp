@@ -49,6 +49,7 @@ void Agent::Impl::on(Instant now, const FromController& e) {
   switch (frame.body_case()) {
     case protocol::ControllerFrame::kPrepare:
     case protocol::ControllerFrame::kAbort:
+    case protocol::ControllerFrame::kFindMark:
     case protocol::ControllerFrame::kInspectCheckpoints: {
       if (newer) {
         // Workers of before are not of the new generation, whatever is ordered about it.
@@ -61,7 +62,13 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       }
       if (frame.has_prepare()) return obey(now, frame.prepare());
       if (frame.has_abort()) return obey(now, frame.abort());
-      out_.push_back(InspectCheckpoints{job_.checkpoint_directory(), identity_.job, lease_});
+      if (frame.has_find_mark()) {
+        out_.push_back(
+            FindMark{generation_, job_.checkpoint_directory(), frame.find_mark().mark()});
+        return;
+      }
+      out_.push_back(InspectCheckpoints{job_.checkpoint_directory(), identity_.job, lease_,
+                                        frame.inspect_checkpoints().mark()});
       return;
     }
     case protocol::ControllerFrame::kCommit:

@@ -59,6 +59,13 @@ struct InspectCheckpoints {
   std::string directory;
   std::string job;
   nanoseconds lock_stale_after{};
+  std::string mark;  ///< to be left for other hosts to find
+};
+/// Answered by MarkLooked; looks again for a few seconds, a network file system may be late.
+struct FindMark {
+  Generation generation;
+  std::string directory;
+  std::string mark;
 };
 /// The end: flush what is queued, remove the job's sockets, tell the holder all is over, exit.
 struct Exit {
@@ -69,7 +76,8 @@ struct Note {
   std::string sentence;
 };
 
-using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll,
-                             PickPort, CheckSelf, CommitCheckpoint, InspectCheckpoints, Exit, Note>;
+using Command =
+    std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll, PickPort,
+                 CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark, Exit, Note>;
 
 }  // namespace dlaunch::supervisor::host

@@ -84,6 +84,10 @@ struct CommitDone {
 struct Inspected {
   protocol::CheckpointsFound found;
 };
+struct MarkLooked {
+  Generation generation;
+  std::string error;  ///< empty: it is there
+};
 /// Letter of /proc/<pid>/stat, read with each heartbeat.
 struct ProcessStateSeen {
   Rank rank;
@@ -107,7 +111,7 @@ struct DeadlineDue {};
 
 using Event = std::variant<ConnectionUp, ConnectionDown, FromController, WorkerSaid, WorkerStarted,
                            WorkerNotStarted, WorkerEnded, ProgramStep, OutputLines, AllGone, Undead,
-                           PortPicked, SelfChecked, CommitDone, Inspected, ProcessStateSeen,
-                           LinkSeen, Stalled, LeaveAsked, DeadlineDue>;
+                           PortPicked, SelfChecked, CommitDone, Inspected, MarkLooked,
+                           ProcessStateSeen, LinkSeen, Stalled, LeaveAsked, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::host

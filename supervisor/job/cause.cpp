@@ -1,5 +1,6 @@
 #include "supervisor/job/cause.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -71,6 +72,18 @@ std::optional<Happening> judge_exit(const protocol::WorkerExited& exited, const 
   happening.code = exited.code();
   happening.signal = exited.signal();
   return happening;
+}
+
+bool is_port_conflict(const protocol::WorkerExited& exited, std::uint32_t port) {
+  if (port == 0 || exited.code() == 0) return false;
+  const auto lines = lines_of(exited);
+  const auto says = [&](const std::string& text) {
+    return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) {
+      return line.find(text) != std::string::npos;
+    });
+  };
+  const bool taken = says("EADDRINUSE") || says("ddress already in use") || says("[Errno 98]");
+  return taken && says(std::to_string(port));
 }
 
 Happening judge_failing(const protocol::WorkerFailing& failing, const std::string& host) {

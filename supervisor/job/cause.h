@@ -41,6 +41,9 @@ constexpr const char* kCheckpointDamaged = "checkpoint_damaged";
 /// nullopt: nothing fatal (an ordered or a proper end).
 [[nodiscard]] std::optional<Happening> judge_exit(const protocol::WorkerExited& exited,
                                                   const std::string& host, bool trainer);
+/// A program's rank found the port taken that was free when the agent picked it: its last lines say
+/// so and name the port.
+[[nodiscard]] bool is_port_conflict(const protocol::WorkerExited& exited, std::uint32_t port);
 [[nodiscard]] Happening judge_failing(const protocol::WorkerFailing& failing,
                                       const std::string& host);
 [[nodiscard]] std::optional<Happening> judge_finding(const protocol::Finding& finding,

@@ -36,6 +36,13 @@ struct CleanedHost {
 struct BlamedHost {
   HostId host;
   std::string reason;
+  bool beyond_doubt = false;
+};
+/// Tells the coordinator that the host cannot or can be reached by the others' workers.
+struct DataLinkJudged {
+  HostId host;
+  bool up = true;
+  std::string sentence;
 };
 /// To disk before what rests on it; answered by Journaled{ticket} or JournalFailed.
 struct Journal {
@@ -84,7 +91,7 @@ struct Finish {
   std::string sentence;
 };
 
-using Command = std::variant<Send, Form, CleanedHost, BlamedHost, Journal, Record, IncidentChanged,
-                             StateBecame, Finish>;
+using Command = std::variant<Send, Form, CleanedHost, BlamedHost, DataLinkJudged, Journal, Record,
+                             IncidentChanged, StateBecame, Finish>;
 
 }  // namespace dlaunch::supervisor::job

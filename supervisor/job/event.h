@@ -46,9 +46,14 @@ struct RegroupAsked {
 struct DataKnown {
   std::string json;
 };
+/// What a host computes with, as its agent reports it: equal fingerprints give equal bits.
+struct FingerprintKnown {
+  HostId host;
+  std::string fingerprint;
+};
 struct DeadlineDue {};
 
 using Event = std::variant<FromAgent, FromCoordinator, StopAsked, CheckpointAsked, Journaled,
-                           JournalFailed, RegroupAsked, DataKnown, DeadlineDue>;
+                           JournalFailed, RegroupAsked, DataKnown, FingerprintKnown, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

@@ -18,8 +18,8 @@ nanoseconds limit_of(const RankStatus& rank, const Ranks& ranks, const HangLimit
   return std::max(limits.floor, kStepTimesMax * steps);
 }
 
-bool can_hang(const RankStatus& rank) {
-  return !rank.finished && rank.status.has_step() &&
+bool can_hang(const RankStatus& rank, const HangLimits& limits) {
+  return !rank.finished && (rank.status.has_step() || limits.has_steps) &&
          rank.status.state() == protocol::WORKER_RUNNING;
 }
 
@@ -44,7 +44,7 @@ std::string what_it_does(const protocol::WorkerStatus& status) {
 std::optional<Instant> hang_deadline(const Ranks& ranks, const HangLimits& limits) {
   std::optional<Instant> deadline;
   for (const auto& [number, rank] : ranks.all()) {
-    if (!can_hang(rank) || !rank.changed_at) continue;
+    if (!can_hang(rank, limits) || !rank.changed_at) continue;
     deadline = earlier(deadline, *rank.changed_at + limit_of(rank, ranks, limits));
   }
   return deadline;
@@ -53,7 +53,7 @@ std::optional<Instant> hang_deadline(const Ranks& ranks, const HangLimits& limit
 std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits, Instant now) {
   const RankStatus* culprit = nullptr;
   for (const auto& [number, rank] : ranks.all()) {
-    if (!can_hang(rank) || !rank.changed_at) continue;
+    if (!can_hang(rank, limits) || !rank.changed_at) continue;
     if (culprit == nullptr || suspicion(rank) < suspicion(*culprit)) culprit = &rank;
   }
   // Others may wait for long because the one they wait for has leave to take its time.
@@ -67,8 +67,10 @@ std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits
   happening.rank = Rank{culprit->status.rank()};
   happening.happened_at = *culprit->changed_at;
   happening.what = "rank " + std::to_string(culprit->status.rank()) + " has made no progress for " +
-                   format_duration(now - *culprit->changed_at) + " since step " +
-                   std::to_string(culprit->status.step()) + ": " + what_it_does(culprit->status);
+                   format_duration(now - *culprit->changed_at) + " since " +
+                   (culprit->status.has_step() ? "step " + std::to_string(culprit->status.step())
+                                               : std::string("the start")) +
+                   ": " + what_it_does(culprit->status);
   return happening;
 }
 

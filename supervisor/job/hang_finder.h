@@ -14,6 +14,7 @@ struct HangLimits {
   nanoseconds floor = 60s;
   nanoseconds checkpoint = 30min;
   nanoseconds first_step = 30min;  ///< as long as no step was completed
+  bool has_steps = true;           ///< a rank without a step can be told from one that reports none
 };
 
 /// When the next look is due: the first moment at which some rank could count as hung. nullopt: no

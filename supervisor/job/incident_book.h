@@ -41,6 +41,10 @@ class IncidentBook {
   void replaced(Instant now) { mark(&Open::replaced, now); }
   void regrouped(Instant now) { mark(&Open::regrouped, now); }
   void restored(Instant now, std::uint64_t lost_steps);
+  /// The generation that follows need not give the same bits.
+  void not_exact() {
+    if (open_) incidents_.back().exact = false;
+  }
   /// The first new step closes it.
   void close(Instant now) { close(now, true); }
   /// The end of the job closes it; there was no first step.

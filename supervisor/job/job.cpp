@@ -8,11 +8,13 @@
 namespace dlaunch::supervisor::job {
 namespace {
 
-constexpr nanoseconds kCommitLimit = 60s;  // one rename, on a network file system at its worst
 constexpr nanoseconds kJournalRetry = 5s;  // a full disk is emptied by a person
 
+constexpr const char* kAbsent = "absent";
+constexpr const char* kExited = "exited";
+
 std::string rank_state(const RankStatus& rank) {
-  if (rank.finished) return "exited";
+  if (rank.finished) return kExited;
   switch (rank.status.state()) {
     case protocol::WORKER_STARTING:
       return "starting";
@@ -27,9 +29,9 @@ std::string rank_state(const RankStatus& rank) {
     case protocol::WORKER_PARKED:
       return "parked";
     case protocol::WORKER_EXITED:
-      return "exited";
+      return kExited;
     default:
-      return "absent";
+      return kAbsent;
   }
 }
 
@@ -37,9 +39,10 @@ RankView view_of(const RankStatus& rank) {
   RankView view;
   view.rank = Rank{rank.status.rank()};
   view.host = rank.host;
-  view.pid = rank.status.pid();
   view.state = rank_state(rank);
   if (rank.status.has_step()) view.step = Step{rank.status.step()};
+  if (view.state == kAbsent || view.state == kExited) return view;
+  view.pid = rank.status.pid();
   view.phase = rank.status.phase();
   return view;
 }
@@ -74,6 +77,8 @@ Job::Impl::Impl(Policy policy, Recovered recovered, Instant now)
       checkpoints_(policy_.keep),
       incidents_(recovered.incidents),
       budget_(policy_.process_restarts_max, policy_.restarts_window),
+      links_(policy_.link_window),
+      must_be_empty_(policy_.fresh && recovered.last_generation.value == 0),
       best_step_(recovered.best_step),
       started_(now) {
   for (std::uint32_t i = 0; i < recovered.restarts_spent; ++i) (void)budget_.spend(now);
@@ -117,7 +122,7 @@ std::optional<Instant> Job::Impl::next_deadline() const {
     std::optional<Instant> operator()(const Over&) const { return std::nullopt; }
   };
   if (std::holds_alternative<Over>(state_)) return std::nullopt;
-  return earlier(std::visit(Deadline{}, state_), journal_due_);
+  return earlier(earlier(std::visit(Deadline{}, state_), journal_due_), links_.next_deadline());
 }
 
 View Job::Impl::view() const {
@@ -145,7 +150,13 @@ View Job::Impl::view() const {
     view.checkpoint_every =
         "auto (" + format_duration(std::chrono::round<seconds>(interval_)) + ")";
   }
-  for (const auto& [rank, status] : ranks_.all()) view.ranks.push_back(view_of(status));
+  for (const auto& [rank, status] : ranks_.all()) {
+    view.ranks.push_back(view_of(status));
+    if (!std::holds_alternative<Over>(state_)) continue;
+    view.ranks.back().state = kAbsent;  // every agent ends what is left
+    view.ranks.back().pid = 0;
+    view.ranks.back().phase.clear();
+  }
   view.incidents = incidents_.all();
   return view;
 }
@@ -156,7 +167,7 @@ void Job::Impl::on(Instant now, const Journaled& e) {
   unwritten_.erase(e.ticket);
   if (unwritten_.empty() && journal_due_) {
     journal_due_.reset();
-    set_state(shown_, "run.db can be written again");
+    set_state(shown_, std::exchange(reason_before_, ""));
   }
   const auto* journaling = std::get_if<Journaling>(&state_);
   if (journaling != nullptr && journaling->ticket == e.ticket) {
@@ -167,14 +178,12 @@ void Job::Impl::on(Instant now, const Journaled& e) {
   }
   const auto commit = commits_.find(e.ticket);
   if (commit == commits_.end()) return;
-  if (auto* running = std::get_if<Running>(&state_)) running->commit_due = now + kCommitLimit;
-  protocol::ControllerFrame frame;
-  *frame.mutable_commit() = commit->second;
+  order_commit(now, commit->second);
   commits_.erase(commit);
-  send({plan_.members.front().host}, std::move(frame));
 }
 
 void Job::Impl::on(Instant now, const JournalFailed& e) {
+  if (!journal_due_) reason_before_ = reason_;
   journal_due_ = now + kJournalRetry;
   set_state(shown_, "decisions wait until run.db can be written: " + e.sentence);
 }

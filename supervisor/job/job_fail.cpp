@@ -26,8 +26,7 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
   if (evidence.number() <= seen) return;
   seen = evidence.number();
   if (evidence.has_link_changed()) {
-    const auto& link = evidence.link_changed();
-    record(link.up() ? "link_up" : "link_down", host, {}, link.interface());
+    on_link(now, host, evidence);
   }
   const bool present = frame.generation() == generation_.value && is_member(host);
   const bool late =
@@ -40,6 +39,7 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
            exited.signal() != 0 ? signal_name(exited.signal())
                                 : "exit code " + std::to_string(exited.code()));
     happening = judge_exit(exited, name(host), policy_.trainer);
+    if (happening && is_port_conflict(exited, master_port_)) happening->cause = "port_conflict";
     if (present) note_exit(exited, !happening);
   } else if (evidence.has_worker_failing()) {
     const auto& failing = evidence.worker_failing();
@@ -73,6 +73,33 @@ void Job::Impl::note_exit(const protocol::WorkerExited& exited, bool no_fault) {
   ranks_.ended(Rank{exited.rank()}, step, no_fault && (!exited.ordered() || by_stop));
 }
 
+void Job::Impl::on_link(Instant now, HostId host, const protocol::Evidence& evidence) {
+  const auto& link = evidence.link_changed();
+  record(link.up() ? "link_up" : "link_down", host, {}, link.interface());
+  if (!link.up()) {
+    links_.down(host, link.interface(), now - duration_of(evidence.seconds_ago()));
+  } else if (links_.up(host)) {
+    out_.push_back(DataLinkJudged{host, true, {}});
+  }
+}
+
+void Job::Impl::on_links_broken(Instant now) {
+  for (const auto& link : links_.take_broken(now)) {
+    const auto sentence = "its data link " + link.interface + " has been down for " +
+                          format_duration(now - link.since);
+    out_.push_back(DataLinkJudged{link.host, false, sentence});
+    if (!is_member(link.host)) continue;
+    out_.push_back(BlamedHost{link.host, sentence});
+    Happening happening;
+    happening.weight = Weight::host_fact;
+    happening.cause = "link_down";
+    happening.host = link.host;
+    happening.what = name(link.host) + ": " + sentence;
+    happening.happened_at = link.since;
+    happened(now, std::move(happening));
+  }
+}
+
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
   if (!is_member(e.host)) return;
   if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
@@ -89,6 +116,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::AgentGone& e) {
   evidence_seen_.erase(e.host);  // a new agent counts from 1
+  if (links_.up(e.host)) out_.push_back(DataLinkJudged{e.host, true, {}});  // and looks anew
   on_stop_confirmed(now, e.host);
   if (!is_member(e.host)) return;
   ranks_.host_gone(e.host);
@@ -154,7 +182,10 @@ void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
   auto* aborting = std::get_if<Aborting>(&state_);
   if (aborting == nullptr) return;
   aborting->acknowledged.insert(host);
-  if (gone) aborting->gone.insert(host);
+  if (gone) {
+    aborting->gone.insert(host);
+    ranks_.host_gone(host);
+  }
   settle_abort(now);
 }
 
@@ -214,6 +245,7 @@ void Job::Impl::settle_abort(Instant now) {
 
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
+  blame_for_crashes(now);
   if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {
@@ -231,6 +263,18 @@ void Job::Impl::decide(Instant now) {
   const auto pause = judge_pause(inputs.cause.cause, free_retries_);
   if (pause > 0ns) return become_pausing(now + pause);
   become_forming(now, inputs.cause.what);
+}
+
+void Job::Impl::blame_for_crashes(Instant now) {
+  if (!incidents_.is_open()) return;
+  const auto& cause = incidents_.cause();
+  if (cause.cause != "worker_crashed" || !cause.host) return;
+  if (!crashes_.crashed(*cause.host, now)) return;
+  out_.push_back(BlamedHost{*cause.host,
+                            "workers crashed there " + std::to_string(CrashWatch::kCrashesMin) +
+                                " times within " + format_duration(CrashWatch::kWindow) +
+                                " and on no other host",
+                            true});
 }
 
 RetryInputs Job::Impl::count_failure(Instant now) {

@@ -10,9 +10,11 @@
 #include <vector>
 
 #include "supervisor/job/checkpoints.h"
+#include "supervisor/job/crash_watch.h"
 #include "supervisor/job/hang_finder.h"
 #include "supervisor/job/incident_book.h"
 #include "supervisor/job/job.h"
+#include "supervisor/job/link_watch.h"
 #include "supervisor/job/ranks.h"
 #include "supervisor/job/restart_budget.h"
 #include "supervisor/job/user_error.h"
@@ -30,9 +32,13 @@ class Job::Impl {
  private:
   // ---- states; only become_* assigns state_
   struct Gathering {};  ///< the coordinator counts hosts, with its own deadline
-  struct Inspecting {   ///< CheckpointsFound
+  struct Inspecting {   ///< CheckpointsFound of one, then MarkLooked of the others
     HostId host;
     Instant due;
+    bool paused = false;  ///< until `due`, before it is looked at again
+    bool marked = false;
+    std::set<HostId> awaited;                 ///< have not looked for the mark yet
+    std::map<HostId, std::string> elsewhere;  ///< did not find it, and why
   };
   struct Pausing {  ///< storage gets time to come back
     Instant due;
@@ -93,6 +99,7 @@ class Job::Impl {
   void on(Instant now, const JournalFailed& e);
   void on(Instant now, const RegroupAsked& e);
   void on(Instant now, const DataKnown& e);
+  void on(Instant now, const FingerprintKnown& e);
   void on(Instant now, const DeadlineDue&);
 
   void on_coordinator(Instant now, const rendezvous::QuorumReached& e);
@@ -111,6 +118,16 @@ class Job::Impl {
                           const std::string& reason);
   [[nodiscard]] std::vector<std::string> differences_of(const protocol::CheckpointFact& fact) const;
   void on_found(Instant now, HostId host, const protocol::CheckpointsFound& found);
+  void look_for_marks(Instant now);
+  void on_mark_looked(Instant now, HostId host, const protocol::MarkLooked& looked);
+  void not_shared(Instant now);
+  void on_inspecting_due(Instant now);
+  [[nodiscard]] std::string mark() const;
+  void commit_answered();
+  void order_commit(Instant now, const protocol::Commit& commit);
+  void note_exactness();
+  void on_link(Instant now, HostId host, const protocol::Evidence& evidence);
+  void on_links_broken(Instant now);
   void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
   void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);
   void on_connected(Instant now, HostId host);
@@ -140,6 +157,7 @@ class Job::Impl {
   void settle_abort(Instant now);
   void judge_cause_now();
   void decide(Instant now);
+  void blame_for_crashes(Instant now);
   [[nodiscard]] RetryInputs count_failure(Instant now);
 
   // ---- saying
@@ -170,7 +188,12 @@ class Job::Impl {
   IncidentBook incidents_;
   RestartBudget budget_;
   UserErrorRule user_error_;
-  std::string data_;  ///< of the training data, as in a manifest
+  CrashWatch crashes_;
+  LinkWatch links_;
+  std::map<HostId, std::string> fingerprints_;
+  std::optional<std::set<std::string>> first_fingerprints_;  ///< of the first generation
+  bool must_be_empty_;  ///< --fresh, until the directory has been looked at
+  std::string data_;    ///< of the training data, as in a manifest
   std::optional<Step> restore_step_;
   std::optional<Step> best_step_;  ///< highest ever completed by all ranks
   std::uint32_t without_progress_ = 0;
@@ -188,6 +211,8 @@ class Job::Impl {
   std::map<std::uint64_t, protocol::Commit> commits_;  ///< waiting for their journal entry
   std::map<std::uint64_t, Journal> unwritten_;         ///< until Journaled
   std::optional<Instant> journal_due_;                 ///< the next try, after a failure
+  std::uint32_t master_port_ = 0;                      ///< of a program, in this generation
+  std::string reason_before_;                          ///< what the state's reason was before that
   std::string last_commit_error_;                      ///< of the newest checkpoint, if it failed
   std::uint64_t tickets_ = 0;
   nanoseconds interval_{};  ///< between checkpoints, where it is computed

@@ -3,7 +3,6 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
-#include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 
@@ -12,9 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr nanoseconds kLookEvery = 250ms;   // a hang is named within its threshold + this
-constexpr nanoseconds kStopSlack = 10s;     // a running step's end and the write, beside the grace
-constexpr std::size_t kUnwrittenMax = 100;  // a checkpoint each 30 s for 50 minutes
+constexpr nanoseconds kLookEvery = 250ms;  // a hang is named within its threshold + this
+constexpr nanoseconds kStopSlack = 10s;    // a running step's end and the write, beside the grace
 constexpr nanoseconds kLastCommitLimit = 60s;  // one rename, on a network file system at its worst
 
 }  // namespace
@@ -69,6 +67,8 @@ void Job::Impl::on(Instant now, const FromAgent& e) {
       return on_committed(now, e.host, frame.committed());
     case protocol::AgentFrame::kCheckpointsFound:
       return on_found(now, e.host, frame.checkpoints_found());
+    case protocol::AgentFrame::kMarkLooked:
+      return on_mark_looked(now, e.host, frame.mark_looked());
     default:
       return;
   }
@@ -108,7 +108,8 @@ void Job::Impl::note_progress(Instant now) {
 
 void Job::Impl::look_for_hang(Instant now) {
   auto& running = std::get<Running>(state_);
-  const HangLimits limits{policy_.hang_floor, policy_.checkpoint_limit, policy_.start_limit};
+  const HangLimits limits{policy_.hang_floor, policy_.checkpoint_limit, policy_.start_limit,
+                          policy_.has_steps};
   running.look_due = now + kLookEvery;
   if (const auto due = hang_deadline(ranks_, limits)) {
     running.look_due = std::max(running.look_due, *due);
@@ -116,68 +117,6 @@ void Job::Impl::look_for_hang(Instant now) {
   if (auto hang = judge_hang(ranks_, limits, now)) {
     hang->what = name(*hang->host) + ": " + hang->what;
     happened(now, std::move(*hang));
-  }
-}
-
-// ---- checkpoints
-
-void Job::Impl::plan_checkpoint(Instant now) {
-  auto* running = std::get_if<Running>(&state_);
-  if (running == nullptr || !has_checkpoints()) return;
-  if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
-    running->checkpoint_due = now + time->interval;
-  } else if (std::holds_alternative<EveryAuto>(policy_.every)) {
-    interval_ = judge_interval(
-        {checkpoints_.save_cost(), plan_.world_size, now - started_, incidents_.count()});
-    running->checkpoint_due = now + interval_;
-  }
-}
-
-void Job::Impl::on(Instant, const CheckpointAsked&) {
-  if (!has_checkpoints() || !std::holds_alternative<Running>(state_)) return;
-  protocol::ControllerFrame frame;
-  frame.mutable_checkpoint_at();
-  send_all(std::move(frame));
-}
-
-void Job::Impl::on_written(Instant, const protocol::Written& written) {
-  auto commit = checkpoints_.written(written);
-  if (!commit) return;
-  if (unwritten_.size() >= kUnwrittenMax) {
-    checkpoints_.failed(Step{commit->step()});
-    return record("storage_trouble", {}, {}, "run.db cannot be written, so no checkpoint can be",
-                  Step{commit->step()});
-  }
-  json files = json::array();
-  for (const auto& file : commit->files()) {
-    files.push_back({{"name", file.name()}, {"bytes", file.bytes()}, {"hash", file.hash()}});
-  }
-  const auto ticket = journal(
-      "committing",
-      json{{"step", commit->step()}, {"generation", generation_.value}, {"files", files}}.dump());
-  commits_[ticket] = std::move(*commit);
-}
-
-void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed& committed) {
-  const Step step{committed.step()};
-  auto* running = std::get_if<Running>(&state_);
-  if (running != nullptr) running->commit_due.reset();
-  if (!committed.error().empty()) {
-    checkpoints_.failed(step);
-    last_commit_error_ = committed.error();
-    record("storage_trouble", host, {}, committed.error(), step);
-    return end_when_done(now);
-  }
-  last_commit_error_.clear();
-  checkpoints_.committed(step);
-  budget_.give_back();
-  record("checkpoint_committed", host, {}, "", step);
-  (void)journal("committed",
-                json{{"step", step.value}, {"best_step", best_step_.value_or(step).value}}.dump());
-  plan_checkpoint(now);
-  end_when_done(now);
-  if (!regroup_reason_.empty() && std::holds_alternative<Running>(state_) && !stop_) {
-    become_aborting(now, std::exchange(regroup_reason_, ""));
   }
 }
 
@@ -201,6 +140,13 @@ void Job::Impl::on(Instant now, const StopAsked& e) {
       std::holds_alternative<Pausing>(state_) ||
       (!policy_.trainer && !std::holds_alternative<Running>(state_))) {
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
+  }
+  if (const auto disk = checkpoints_.newest();
+      disk && has_checkpoints() && !std::holds_alternative<Running>(state_)) {
+    // Nothing newer than the disk's state exists, so nothing would be won by starting workers.
+    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
+                       std::string(e.preempted ? "preempted" : "stopped on request") + " at step " +
+                           std::to_string(disk->value) + "; the same command goes on from there");
   }
   set_state(JobState::stopping, e.reason);
   if (std::holds_alternative<Running>(state_)) order_stop(now);
@@ -282,12 +228,10 @@ void Job::Impl::on(Instant now, const DeadlineDue&) {
   const auto due = next_deadline();
   if (!due || now < *due) return;
   if (journal_due_ && now >= *journal_due_) return retry_journal(now);
-  if (std::holds_alternative<Inspecting>(state_)) {
-    return on_directory_trouble(now, "the checkpoint directory " + policy_.checkpoint_directory +
-                                         " could not be looked at in time; is its file system "
-                                         "mounted and alive on " +
-                                         name(plan_.members.front().host) + "?");
+  if (const auto broken = links_.next_deadline(); broken && now >= *broken) {
+    return on_links_broken(now);
   }
+  if (std::holds_alternative<Inspecting>(state_)) return on_inspecting_due(now);
   if (std::holds_alternative<Pausing>(state_)) return become_forming(now, "the pause is over");
   if (std::holds_alternative<MakingSure>(state_)) {
     return become_forming(now, "the lease of the lost hosts is over");

@@ -1,5 +1,4 @@
-// From the quorum to Go: inspecting checkpoints, forming, preparing and joining a generation.
-#include <algorithm>
+// From the quorum to Go: forming, preparing and joining a generation.
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
@@ -7,20 +6,8 @@
 #include "supervisor/job/job_impl.h"
 
 namespace dlaunch::supervisor::job {
-namespace {
 
 using nlohmann::json;
-
-constexpr nanoseconds kInspectLimit = 60s;   // a slow network file system's first answer
-constexpr nanoseconds kDirectoryPause = 1s;  // before it is looked at again
-
-std::string join(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const auto& part : parts) text += (text.empty() ? "" : "; ") + part;
-  return text;
-}
-
-}  // namespace
 
 // ---- the coordinator
 
@@ -134,108 +121,37 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
                        {"first_rank", member.first_rank.value},
                        {"workers", member.workers}});
   }
+  note_exactness();
   const auto ticket = journal("generation", json{{"generation", generation_.value},
                                                  {"members", members},
+                                                 {"restarts_spent", budget_.spent(now)},
                                                  {"best_step", best_step_.value_or(Step{}).value}}
                                                 .dump());
   state_ = Journaling{ticket};
 }
 
-// ---- checkpoints of before
-
-/// Inspected anew for each generation: the host that holds the directory's lock may be gone, and
-/// what the dying generation left is known only to the disk.
-void Job::Impl::become_inspecting(Instant now) {
-  state_ = Inspecting{plan_.members.front().host, now + kInspectLimit};
-  protocol::ControllerFrame frame;
-  frame.mutable_inspect_checkpoints();
-  send({plan_.members.front().host}, std::move(frame));
-}
-
-void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFound& found) {
-  const auto* inspecting = std::get_if<Inspecting>(&state_);
-  if (inspecting == nullptr || inspecting->host != host) return;
-  const auto& directory = policy_.checkpoint_directory;
-  const auto refuse = [&](ExitCode code, std::string sentence) {
-    become_over(now, to_int(code), JobState::failed, std::move(sentence));
-  };
-  if (!found.error().empty()) {
-    return on_directory_trouble(now, "the checkpoint directory cannot be used: " + found.error());
+/// Hosts that compute with something else than those of the first generation may round otherwise.
+void Job::Impl::note_exactness() {
+  std::set<std::string> present;
+  std::string differing;
+  for (const auto host : members()) {
+    const auto found = fingerprints_.find(host);
+    if (found == fingerprints_.end()) continue;
+    present.insert(found->second);
+    const bool known = !first_fingerprints_ || first_fingerprints_->contains(found->second);
+    if (!known) differing += (differing.empty() ? "" : ", ") + name(host);
   }
-  if (!found.locked_by().empty()) {
-    return refuse(ExitCode::wrong_file, directory + " is in use by the job " + found.locked_by() +
-                                            "; stop it first, or choose another directory");
-  }
-  for (const auto& damaged : found.damaged()) {
-    exclude_checkpoint(host, {}, Step{damaged.step()}, damaged.reason());
-  }
-  const bool first = generation_.value == 1 || !best_step_;
-  if (policy_.fresh && first && found.checkpoints_size() > 0) {
-    return refuse(ExitCode::wrong_file,
-                  "--fresh needs an empty directory, but " + directory + " holds step " +
-                      std::to_string(found.checkpoints(found.checkpoints_size() - 1).step()));
-  }
-  std::vector<Step> steps;
-  for (const auto& fact : found.checkpoints()) steps.push_back(Step{fact.step()});
-  const auto before = checkpoints_.newest();
-  checkpoints_.found(steps);
-  if (before && found.checkpoints_size() + found.damaged_size() == 0) {
-    checkpoints_.found({*before});
-    return on_directory_trouble(now, directory + " is empty on " + name(host) + ", but step " +
-                                         std::to_string(before->value) +
-                                         " was there; is its file system mounted?");
-  }
-  const auto newest = checkpoints_.newest();
-  if (!newest && found.checkpoints_size() + found.damaged_size() > 0) {
-    return refuse(ExitCode::storage,
-                  "no checkpoint in " + directory +
-                      " is whole; the job does not start over by itself: move them away to train "
-                      "from the first step, or put a copy of one there");
-  }
-  for (const auto& fact : found.checkpoints()) {
-    if (Step{fact.step()} != newest) continue;
-    if (const auto differences = differences_of(fact); !differences.empty()) {
-      return refuse(ExitCode::wrong_file, "the checkpoint " + directory + "/step-" +
-                                              std::to_string(fact.step()) +
-                                              " is of another run: " + join(differences) +
-                                              "; use the same settings, or another directory");
-    }
-  }
-  restore_step_ = newest;
-  if (!best_step_ || (restore_step_ && *best_step_ < *restore_step_)) {
-    best_step_ = restore_step_;
-  }
-  become_preparing(now);
-}
-
-std::vector<std::string> Job::Impl::differences_of(const protocol::CheckpointFact& fact) const {
-  auto differences = judge_match(policy_.trainer_settings, fact.config());
-  if (data_.empty()) return differences;
-  for (auto& difference :
-       judge_match("{\"data\":" + data_ + "}", "{\"data\":" + fact.data() + "}")) {
-    differences.push_back(std::move(difference));
-  }
-  return differences;
-}
-
-/// At the start it is a mistake that a person mends; later it was fine before and may be again.
-void Job::Impl::on_directory_trouble(Instant now, std::string sentence) {
-  const auto host = plan_.members.front().host;
-  record("storage_trouble", host, {}, sentence);
-  if (!best_step_ || ++free_retries_ > kFreeRetriesMax) {
-    return become_over(now, to_int(ExitCode::storage), JobState::failed, std::move(sentence));
-  }
-  set_state(state_underway(), std::move(sentence));
-  become_pausing(now +
-                 std::max<nanoseconds>(judge_pause("storage", free_retries_), kDirectoryPause));
-}
-
-void Job::Impl::exclude_checkpoint(HostId host, std::optional<Rank> rank, Step step,
-                                   const std::string& reason) {
-  if (checkpoints_.damaged(step)) record("checkpoint_damaged", host, rank, reason, step);
+  if (!first_fingerprints_) first_fingerprints_ = present;
+  if (differing.empty()) return;
+  incidents_.not_exact();
+  record("not_exact", {}, {},
+         differing +
+             " computes with another processor or library than the hosts that the job began "
+             "on: the result may differ in the last bits");
 }
 
 void Job::Impl::on(Instant, const DataKnown& e) { data_ = e.json; }
+void Job::Impl::on(Instant, const FingerprintKnown& e) { fingerprints_[e.host] = e.fingerprint; }
 
 // ---- preparing and joining
 
@@ -270,6 +186,7 @@ void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
   for (const auto& [host, answer] : prepared.prepared) {
     for (const auto& endpoint : answer.endpoints()) *assign.add_endpoints() = endpoint;
   }
+  if (!policy_.trainer && assign.endpoints_size() > 0) master_port_ = assign.endpoints(0).port();
   if (restore_step_) assign.set_restore_step(restore_step_->value);
   send_all(std::move(frame));
 }

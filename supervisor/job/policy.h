@@ -42,6 +42,8 @@ struct Policy {
   nanoseconds hang_floor = 60s;
   nanoseconds start_limit = 30min;
   nanoseconds checkpoint_limit = 30min;
+  nanoseconds link_window = 1s;      ///< a data link may be down so long
+  bool has_steps = true;             ///< some source of steps, so that a hang can be seen
   nanoseconds cause_window = 300ms;  ///< the cause is chosen this long after the first evidence
   std::map<HostId, std::string> host_names;
 };

@@ -19,6 +19,7 @@ class RestartBudget {
   [[nodiscard]] bool spend(Instant now);
   void give_back();
   [[nodiscard]] std::uint32_t left(Instant now) const;
+  [[nodiscard]] std::uint32_t spent(Instant now) const { return restarts_max_ - left(now); }
   [[nodiscard]] std::uint32_t restarts_max() const { return restarts_max_; }
 
  private:

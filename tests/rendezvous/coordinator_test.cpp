@@ -215,6 +215,26 @@ TEST_F(CoordinatorTest, AStallOfTheControllerClearsAllSuspicion) {
   EXPECT_TRUE(of<HostLost>(step(5s, DeadlineDue{})).empty());
 }
 
+TEST_F(CoordinatorTest, AHostWithoutItsDataLinkIsFailedUntilTheLinkIsBack) {
+  all_ready();
+  (void)form(1ms);
+  const auto down = of<HostBecame>(step(2ms, DataLinkBecame{kB, false, "eth1 is down"}));
+  ASSERT_EQ(down.size(), 1U);
+  EXPECT_EQ(down[0].state, HostState::failed);
+  EXPECT_EQ(down[0].reason, "eth1 is down");
+  EXPECT_EQ(form(3ms).members[1].host, kS) << "the spare takes its place";
+  EXPECT_TRUE(of<HostReturned>(step(4ms, HostCleaned{kB})).empty());
+  EXPECT_EQ(of<HostReturned>(step(5ms, DataLinkBecame{kB, true, ""})).size(), 1U);
+  EXPECT_EQ(machine_->view(kB).state, HostState::spare);
+}
+
+TEST_F(CoordinatorTest, AFaultBeyondDoubtIsAQuarantineAtOnce) {
+  all_ready();
+  (void)form(1ms);
+  (void)step(2ms, HostBlamed{kB, "workers crash there", true});
+  EXPECT_EQ(machine_->view(kB).state, HostState::quarantined);
+}
+
 TEST_F(CoordinatorTest, TheThirdFaultWithinAnHourIsAQuarantine) {
   all_ready();
   (void)form(0ms);

@@ -49,6 +49,15 @@ TEST(Seats, ComeInMultiplesWhereTheProgramNeedsThem) {
   EXPECT_EQ(Seats(p).judge({kA, kB, kC})->members, (Hosts{kA, kB}));
 }
 
+TEST(Seats, ASpareThatTheMultipleLeavesOutReplacesNobody) {
+  auto wish = policy(2, 3);
+  wish.hosts_step = 2;
+  const auto seating = Seats(wish).judge({kA, kB, kS});
+  ASSERT_TRUE(seating);
+  EXPECT_EQ(seating->members, (Hosts{kA, kB}));
+  EXPECT_TRUE(seating->replaced.empty());
+}
+
 TEST(Seats, SurplusHostsAreSpares) {
   Seats seats(policy(2, 2));
   EXPECT_EQ(seats.judge({kA, kB, kC})->members, (Hosts{kA, kB}));

@@ -38,6 +38,8 @@ constexpr nanoseconds kUndeadAfter = 5s;
 constexpr nanoseconds kLookEvery = 100ms;   // process states and the data link
 constexpr int kLooksPerFileLook = 10;       // a shared file system is asked once a second
 constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
+constexpr nanoseconds kMarkLimit = 5s;      // a network file system shows new names with delay
+constexpr nanoseconds kMarkEvery = 100ms;
 constexpr std::uint64_t kLogBytesMax = std::uint64_t{1} << 30U;
 
 std::uint64_t new_agent_number() {
@@ -78,7 +80,8 @@ class AgentProcess {
         signals_(context_, SIGTERM, SIGINT),
         look_(context_),
         sweep_(context_),
-        lock_(context_) {
+        lock_(context_),
+        mark_(context_) {
     Driver<Agent, Event>::Hands hands;
     hands.perform = [this](Command&& command) {
       std::visit([this](auto& c) { perform(c); }, command);
@@ -242,6 +245,9 @@ class AgentProcess {
     asio::post(pool_, [this, c = std::move(c)] {
       auto found = inspect_checkpoints(c.directory, c.job, c.lock_stale_after);
       const bool taken = found.error().empty() && found.locked_by().empty();
+      if (taken) {
+        if (auto left = leave_mark(c.directory, c.mark); !left.empty()) found.set_error(left);
+      }
       driver_->post(Inspected{std::move(found)});
       if (!taken) return;
       {
@@ -249,6 +255,24 @@ class AgentProcess {
         locked_ = c.directory;
       }
       asio::post(context_, [this] { keep_lock(); });
+    });
+  }
+
+  void perform(FindMark& c) { find_mark(std::move(c), monotonic_now() + kMarkLimit); }
+
+  void find_mark(FindMark order, Instant give_up_at) {
+    asio::post(pool_, [this, order = std::move(order), give_up_at] {
+      auto error = look_for_mark(order.directory, order.mark);
+      if (error.empty() || monotonic_now() >= give_up_at) {
+        driver_->post(MarkLooked{order.generation, std::move(error)});
+        return;
+      }
+      asio::post(context_, [this, order, give_up_at] {
+        mark_.expires_after(kMarkEvery);
+        mark_.async_wait([this, order, give_up_at](const boost::system::error_code& code) {
+          if (!code) find_mark(order, give_up_at);
+        });
+      });
     });
   }
 
@@ -274,6 +298,7 @@ class AgentProcess {
     look_.cancel();
     sweep_.cancel();
     lock_.cancel();
+    mark_.cancel();
     {
       const std::lock_guard guard(lock_mutex_);
       if (!locked_.empty()) release_lock(locked_, bootstrap_.job);
@@ -326,7 +351,7 @@ class AgentProcess {
   Agent agent_;
   ProcessScan scan_;
   asio::signal_set signals_;
-  asio::steady_timer look_, sweep_, lock_;
+  asio::steady_timer look_, sweep_, lock_, mark_;
   std::unique_ptr<Driver<Agent, Event>> driver_;
   std::shared_ptr<Connection> connection_;
   std::map<Rank, std::shared_ptr<WorkerHands>> workers_;

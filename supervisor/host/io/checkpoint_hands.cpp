@@ -21,6 +21,7 @@ using nlohmann::json;
 
 constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
 constexpr const char* kLock = "/.dlaunch-lock";
+constexpr const char* kMark = ".dlaunch-mark-";
 
 /// "step-800" → 800; nothing for "step-800.g3.partial", "step-" or "step-08x".
 std::optional<std::uint64_t> step_of(std::string_view name) {
@@ -131,6 +132,15 @@ Result<void> set_aside(const std::string& target) {
   return {};
 }
 
+void remove_marks(const std::string& directory) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    if (!entry.path().filename().string().starts_with(kMark)) continue;
+    std::error_code ignored;  // what cannot be removed is in nobody's way
+    fs::remove(entry.path(), ignored);
+  }
+}
+
 }  // namespace
 
 std::string commit_checkpoint(const std::string& directory, Generation generation,
@@ -218,6 +228,19 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
   return found;
 }
 
+std::string leave_mark(const std::string& directory, const std::string& mark) {
+  remove_marks(directory);
+  const auto written = replace_file(directory + "/" + kMark + mark, "");
+  return written ? "" : say(written.error());
+}
+
+std::string look_for_mark(const std::string& directory, const std::string& mark) {
+  struct stat status {};
+  const auto path = directory + "/" + kMark + mark;
+  if (::stat(path.c_str(), &status) == 0) return "";
+  return say(Error{std::error_code(errno, std::generic_category()), "looking for " + path});
+}
+
 Result<void> renew_lock(const std::string& directory, const std::string& job) {
   const auto holder = read_file(directory + kLock, 4096);
   if (holder && *holder != job) {
@@ -229,7 +252,9 @@ Result<void> renew_lock(const std::string& directory, const std::string& job) {
 
 void release_lock(const std::string& directory, const std::string& job) {
   const auto holder = read_file(directory + kLock, 4096);
-  if (holder && *holder == job) ::unlink((directory + kLock).c_str());
+  if (!holder || *holder != job) return;
+  remove_marks(directory);
+  ::unlink((directory + kLock).c_str());
 }
 
 }  // namespace dlaunch::supervisor::host

@@ -24,6 +24,12 @@ namespace dlaunch::supervisor::host {
                                                              const std::string& job,
                                                              nanoseconds stale_after);
 
+/// Leaves an empty file of this name for the other hosts, and removes those of before; the lock
+/// must be held. Blocks; returns "" or the sentence for the user.
+[[nodiscard]] std::string leave_mark(const std::string& directory, const std::string& mark);
+/// Empty when the mark is there: both hosts see the same directory. Blocks.
+[[nodiscard]] std::string look_for_mark(const std::string& directory, const std::string& mark);
+
 /// Says that the job still lives. Blocks.
 [[nodiscard]] Result<void> renew_lock(const std::string& directory, const std::string& job);
 /// Removes the lock if it is still this job's. Blocks.

@@ -93,6 +93,8 @@ const std::map<std::string, Conversation::Verb>& Conversation::verbs() {
       {"journaled", &C::journaled},
       {"found", &C::found},
       {"data", &C::data},
+      {"looked", &C::looked},
+      {"fingerprint", &C::fingerprint},
       {"prepared", &C::prepared},
       {"connected", &C::connected},
       {"restored", &C::restored},
@@ -288,13 +290,28 @@ void Conversation::found(Words& words) {
 }
 void Conversation::data(Words& words) { feed(DataKnown{words.rest()}); }
 
+void Conversation::looked(Words& words) {
+  for (const auto id : hosts_or_members(words)) {
+    if (id == plan_.members.at(0).host) continue;
+    protocol::AgentFrame frame;
+    frame.mutable_mark_looked()->set_error(words.get("error", ""));
+    from(id, std::move(frame));
+  }
+}
+void Conversation::fingerprint(Words& words) {
+  const auto id = host(words.next());
+  feed(FingerprintKnown{id, words.rest()});
+}
+
 void Conversation::prepared(Words& words) {
   for (const auto id : hosts_or_members(words)) {
     protocol::AgentFrame frame;
     for (const auto& member : plan_.members) {
       if (member.host != id) continue;
       for (std::uint32_t i = 0; i < member.workers; ++i) {
-        frame.mutable_prepared()->add_endpoints()->set_rank(member.first_rank.value + i);
+        auto* endpoint = frame.mutable_prepared()->add_endpoints();
+        endpoint->set_rank(member.first_rank.value + i);
+        endpoint->set_port(4711);
       }
     }
     from(id, std::move(frame));
@@ -321,7 +338,10 @@ void Conversation::run(Words& words) {
   Words none, checkpoints, restored_at;
   if (step != "0") checkpoints.plain.push_back(step);
   restored_at.plain.push_back(step);
-  if (policy_.trainer && !policy_.checkpoint_directory.empty()) found(checkpoints);
+  if (policy_.trainer && !policy_.checkpoint_directory.empty()) {
+    found(checkpoints);
+    looked(none);
+  }
   prepared(none);
   connected(none);
   restored(restored_at);

@@ -22,6 +22,8 @@ namespace dlaunch::supervisor::job {
 ///   lost HOST [ago=D] | gone HOST | returned HOST [joins]
 ///   journal on|off|fails         whether Journal is answered at once; `journaled` answers late
 ///   found [STEP…|STEP!…] [error=T] [locked=JOB] [config=JSON] | data JSON
+///   looked [LIST] [error=T]       the members but the first look for the mark of `found`
+///   fingerprint HOST TEXT
 ///   prepared | connected | restored STEP  [LIST]
 ///   run [STEP]                   macro: from the plan to Go, restored at STEP
 ///   progress STEP [rank=R] [phase=P] [sequence=N] [entered] [process=T] [state=S]
@@ -66,6 +68,8 @@ class Conversation {
   void journaled(Words&);
   void found(Words& words);
   void data(Words& words);
+  void looked(Words& words);
+  void fingerprint(Words& words);
   void prepared(Words& words);
   void connected(Words& words);
   void restored(Words& words);

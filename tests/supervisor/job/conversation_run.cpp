@@ -25,7 +25,7 @@ void Conversation::progress(Words& words) {
       status->set_pid(1000 + rank);
       status->set_state(words.get("state", "") == "ready" ? protocol::WORKER_READY
                                                           : protocol::WORKER_RUNNING);
-      status->set_step(step);
+      if (step > 0) status->set_step(step);  // as agents do
       status->set_phase(words.get("phase", "forward"));
       status->set_step_seconds(0.1);
       status->set_sequence(words.number("sequence", 0));

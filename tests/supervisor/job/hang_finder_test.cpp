@@ -99,11 +99,12 @@ TEST(Hang, TheFirstStepHasTheLimitOfAStart) {
   ranks.begin_generation(plan, kGo);
   protocol::WorkerStatus status;
   status.set_state(protocol::WORKER_RUNNING);
-  status.set_step(0);
   ranks.heard(HostId{0}, status, kGo);
-  const HangLimits limits{60s, 30min, 10min};
+  HangLimits limits{60s, 30min, 10min};
   EXPECT_FALSE(judge_hang(ranks, limits, kGo + 9min));
   EXPECT_TRUE(judge_hang(ranks, limits, kGo + 10min));
+  limits.has_steps = false;
+  EXPECT_FALSE(judge_hang(ranks, limits, kGo + 10min)) << "it may never report any";
 }
 
 TEST(Ranks, TheJobsStepIsTheLastThatAllHaveCompleted) {

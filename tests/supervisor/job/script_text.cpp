@@ -29,7 +29,10 @@ class Speaker {
   }
   std::string operator()(const CleanedHost& c) const { return "clean " + names_.at(c.host); }
   std::string operator()(const BlamedHost& c) const {
-    return "blame " + names_.at(c.host) + ": " + c.reason;
+    return "blame " + names_.at(c.host) + (c.beyond_doubt ? " beyond doubt" : "") + ": " + c.reason;
+  }
+  std::string operator()(const DataLinkJudged& c) const {
+    return "data link of " + names_.at(c.host) + (c.up ? " is up" : " is down: " + c.sentence);
   }
   std::string operator()(const Journal& c) const {
     return "journal #" + std::to_string(c.ticket) + " " + c.kind;
@@ -97,7 +100,9 @@ class Speaker {
       case ControllerFrame::kCommit:
         return commit(body.commit());
       case ControllerFrame::kInspectCheckpoints:
-        return "inspect checkpoints";
+        return "inspect checkpoints, leave mark " + body.inspect_checkpoints().mark();
+      case ControllerFrame::kFindMark:
+        return "find mark " + body.find_mark().mark();
       default:
         return "unknown";
     }
