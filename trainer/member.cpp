@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "trainer/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 #include "trainer/checkpoint/io/loader.h"
 #include "trainer/comm/lanes.h"
 
@@ -79,7 +79,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   const auto& assign = assigned_.assign;
   const bool writes_manifest = assign.rank.value == 0;
   checkpoint::ManifestData data{text_.bytes().size(), {}};
-  if (writes_manifest) data.hash = checkpoint::content_hash(text_.bytes());
+  if (writes_manifest) data.hash = content_hash(text_.bytes());
   if (!assign.restore) {
     fill_first_values(layout_, settings_.seed, state_.values.values());
   } else {

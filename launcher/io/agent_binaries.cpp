@@ -1,45 +1,22 @@
 #include "launcher/io/agent_binaries.h"
 
 #include <sys/utsname.h>
-#include <xxhash.h>
 
-#include <array>
-#include <cerrno>
-#include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <memory>
+
+#include "base/io/files.h"
 
 namespace dlaunch::launcher::io {
 namespace {
 
 constexpr std::string_view kName = "dlaunch-agent";
 
-struct HashStateDeleter {
-  void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-};
-
 }  // namespace
 
 Result<launch::AgentBinary> read_agent(const std::string& path, std::string machine) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return failure_from_errno(errno, "reading the agent " + path);
-  const std::unique_ptr<XXH3_state_t, HashStateDeleter> state(XXH3_createState());
-  XXH3_128bits_reset(state.get());
-  launch::AgentBinary binary{path, std::move(machine), "", 0};
-  std::vector<char> chunk(std::size_t{1} << 20);
-  while (file.read(chunk.data(), static_cast<std::streamsize>(chunk.size())), file.gcount() > 0) {
-    const auto count = static_cast<std::size_t>(file.gcount());
-    XXH3_128bits_update(state.get(), chunk.data(), count);
-    binary.size_bytes += count;
-  }
-  const XXH128_hash_t hash = XXH3_128bits_digest(state.get());
-  std::array<char, 33> text{};
-  std::snprintf(text.data(), text.size(), "%016llx%016llx",
-                static_cast<unsigned long long>(hash.high64),
-                static_cast<unsigned long long>(hash.low64));
-  binary.hash = text.data();
-  return binary;
+  auto hashed = hash_file(path);
+  if (!hashed) return failure(hashed.error().code, "reading the agent " + path);
+  return launch::AgentBinary{path, std::move(machine), std::move(hashed->hash), hashed->bytes};
 }
 
 Result<std::vector<launch::AgentBinary>> find_agents(const std::string& folder) {

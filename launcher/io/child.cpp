@@ -19,15 +19,15 @@ namespace {
 constexpr nanoseconds kWaitSlice = 5ms;
 
 struct Pair {
-  UniqueFd ours;
-  UniqueFd theirs;
+  FileDescriptor ours;
+  FileDescriptor theirs;
 };
 
 /// `we_write`: our end is the writing one.
 Result<Pair> make_pipe(bool we_write) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure_from_errno(errno, "making a pipe");
-  Pair pair{UniqueFd(ends[we_write ? 1 : 0]), UniqueFd(ends[we_write ? 0 : 1])};
+  Pair pair{FileDescriptor(ends[we_write ? 1 : 0]), FileDescriptor(ends[we_write ? 0 : 1])};
   return pair;
 }
 
@@ -36,7 +36,7 @@ Result<Pair> make_socket() {
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return failure_from_errno(errno, "making a socket pair");
   }
-  return Pair{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return Pair{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
 }
 
 struct SpawnSettings {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 #include "launcher/io/deadline.h"
-#include "launcher/io/unique_fd.h"
 
 namespace dlaunch::launcher::io {
 
@@ -28,9 +28,9 @@ class Child {
   Child& operator=(const Child&) = delete;
   ~Child();
 
-  UniqueFd input;   ///< what we write to
-  UniqueFd output;  ///< what we read from; empty with one_socket
-  UniqueFd errors;
+  FileDescriptor input;   ///< what we write to
+  FileDescriptor output;  ///< what we read from; empty with one_socket
+  FileDescriptor errors;
 
   /// Its exit code once it ended, 128 + signal, or -1 when the deadline is over.
   [[nodiscard]] int wait(const Deadline& deadline);

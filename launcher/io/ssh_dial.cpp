@@ -32,11 +32,11 @@ int await_connect(int fd, const Deadline& deadline) {
 }
 
 /// The socket or the error number.
-tl::expected<UniqueFd, int> connect_to(const addrinfo& address, const Deadline& deadline,
-                                       Interrupt& interrupt) {
-  UniqueFd socket(
+tl::expected<FileDescriptor, int> connect_to(const addrinfo& address, const Deadline& deadline,
+                                             Interrupt& interrupt) {
+  FileDescriptor socket(
       ::socket(address.ai_family, address.ai_socktype | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!socket) return tl::unexpected(errno);
+  if (!socket.is_open()) return tl::unexpected(errno);
   if (!interrupt.watch(socket.get())) return tl::unexpected(ECANCELED);
   int number = 0;
   if (::connect(socket.get(), address.ai_addr, address.ai_addrlen) != 0) {
@@ -64,8 +64,8 @@ Cause cause_of(int number) {
   }
 }
 
-Planting<UniqueFd> connect_to_any(const addrinfo* list, const Deadline& deadline,
-                                  Interrupt& interrupt) {
+Planting<FileDescriptor> connect_to_any(const addrinfo* list, const Deadline& deadline,
+                                        Interrupt& interrupt) {
   int count = 0;
   for (const addrinfo* each = list; each != nullptr; each = each->ai_next) ++count;
   int number = ETIMEDOUT;

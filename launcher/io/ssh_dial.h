@@ -6,11 +6,11 @@
 #include <optional>
 #include <string>
 
+#include "base/io/file_descriptor.h"
 #include "launcher/io/child.h"
 #include "launcher/io/deadline.h"
 #include "launcher/io/plant_failure.h"
 #include "launcher/io/ssh_settings.h"
-#include "launcher/io/unique_fd.h"
 
 namespace dlaunch::launcher::io {
 
@@ -30,7 +30,7 @@ class Interrupt {
 };
 
 struct Dialled {
-  UniqueFd socket;
+  FileDescriptor socket;
   std::optional<Child> proxy;  ///< ended when this is destroyed
 };
 

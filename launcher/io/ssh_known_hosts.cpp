@@ -11,7 +11,7 @@
 #include <fstream>
 #include <string_view>
 
-#include "launcher/io/unique_fd.h"
+#include "base/io/file_descriptor.h"
 
 namespace dlaunch::launcher::io {
 namespace {
@@ -127,8 +127,10 @@ Result<bool> add_known_key(const std::string& file, const std::string& name, ssh
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
     return failure_from_errno(errno, doing);
   }
-  const UniqueFd opened(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
-  if (!opened || ::flock(opened.get(), LOCK_EX) != 0) return failure_from_errno(errno, doing);
+  const FileDescriptor opened(::open(file.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  if (!opened.is_open() || ::flock(opened.get(), LOCK_EX) != 0) {
+    return failure_from_errno(errno, doing);
+  }
   const KnownKeys known = read_known_keys({file}, name);
   if (!known.good.empty()) return judge_host_key(known, key) == HostKeyVerdict::known;
   char* base64 = nullptr;

@@ -90,7 +90,7 @@ Planting<void> SshShell::shake_hands(const SshSettings& settings, SshOptions opt
       settings.host_key_alias.empty() ? settings.host_name : settings.host_key_alias;
   const unsigned int port_number = port;
   const auto known = read_known_keys(settings.known_hosts, known_hosts_name(host, port));
-  UniqueFd copy(::fcntl(dialled_.socket.get(), F_DUPFD_CLOEXEC, 3));
+  FileDescriptor copy(::fcntl(dialled_.socket.get(), F_DUPFD_CLOEXEC, 3));
   const int number = copy.get();
   bool accepted = ssh_options_set(session, SSH_OPTIONS_PROCESS_CONFIG, &off) == SSH_OK;
   accepted = accepted && ssh_options_set(session, SSH_OPTIONS_FD, &number) == SSH_OK;

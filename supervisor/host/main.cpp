@@ -3,17 +3,15 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include <array>
-#include <cerrno>
 #include <cstdio>
 #include <string>
 #include <string_view>
 
+#include "base/io/file_descriptor.h"
 #include "supervisor/host/io/agent_process.h"
 #include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/holder.h"
 #include "supervisor/host/io/plant.h"
-#include "supervisor/host/io/posix.h"
 
 namespace {
 
@@ -21,14 +19,7 @@ using namespace dlaunch::supervisor::host;
 
 /// The whole of stdin: the line that the process above keeps in memory.
 std::string read_stdin() {
-  std::string text;
-  std::array<char, 4096> bytes{};
-  while (text.size() <= kBootstrapBytesMax) {
-    const auto count = ::read(0, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) break;
-    text.append(bytes.data(), static_cast<std::size_t>(count));
-  }
+  auto text = dlaunch::read_all(0, kBootstrapBytesMax + 1, "stdin").value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
@@ -61,7 +52,7 @@ int main(int count, char** arguments) {
   if (!reports) return run_agent(*bootstrap, nullptr);
   ::fcntl(kReportDescriptor, F_SETFD, FD_CLOEXEC);
   return run_agent(*bootstrap, [](const std::string& said) {
-    (void)write_all(kReportDescriptor, said + "\n");
+    (void)dlaunch::write_all(kReportDescriptor, said + "\n");
     if (said.find("welcomed") != std::string::npos) ::close(kReportDescriptor);
   });
 }

@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "trainer/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 #include "trainer/checkpoint/json_cursor.h"
 #include "trainer/checkpoint/layout.h"
 

@@ -35,18 +35,18 @@ Result<std::unique_ptr<AgentLink>> AgentLink::connect(const std::string& path, M
   address.sun_family = AF_UNIX;
   if (path.size() >= sizeof address.sun_path) return failure(std::errc::filename_too_long, doing);
   std::memcpy(address.sun_path, path.data(), path.size());
-  Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  FileDescriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (socket.get() < 0) return failure_from_errno(errno, doing);
   // The type punning that the sockets API asks for.
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure_from_errno(errno, doing);
   }
-  Descriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  FileDescriptor wake(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (wake.get() < 0) return failure_from_errno(errno, doing);
   return std::unique_ptr<AgentLink>(new AgentLink(std::move(socket), std::move(wake), mailbox));
 }
 
-AgentLink::AgentLink(Descriptor socket, Descriptor wake, Mailbox& mailbox)
+AgentLink::AgentLink(FileDescriptor socket, FileDescriptor wake, Mailbox& mailbox)
     : socket_(std::move(socket)), wake_(std::move(wake)), mailbox_(mailbox) {
   thread_ = std::thread([this] { run(); });
 }

@@ -12,11 +12,11 @@
 #include <string>
 #include <thread>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/worker_message.h"
 #include "trainer/comm/recorder.h"
-#include "trainer/io/descriptor.h"
 #include "trainer/mailbox.h"
 
 namespace dlaunch::trainer {
@@ -46,7 +46,7 @@ class AgentLink {
   [[nodiscard]] bool leave(milliseconds limit);
 
  private:
-  AgentLink(Descriptor socket, Descriptor wake, Mailbox& mailbox);
+  AgentLink(FileDescriptor socket, FileDescriptor wake, Mailbox& mailbox);
 
   void run();
   void read_lines();
@@ -56,8 +56,8 @@ class AgentLink {
   void wake() const;
   [[noreturn]] void end_process(const std::string& why) const;
 
-  const Descriptor socket_;
-  const Descriptor wake_;
+  const FileDescriptor socket_;
+  const FileDescriptor wake_;
   Mailbox& mailbox_;
   protocol::LineReader reader_;
   std::atomic<bool> leaving_{false};

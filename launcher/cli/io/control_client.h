@@ -4,7 +4,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 #include "base/time.h"
 
@@ -19,12 +21,6 @@ class ControlClient {
   /// Connects to `<state_directory>/control.sock`; no waiting: a Unix socket answers at once.
   [[nodiscard]] static Result<ControlClient> connect(const std::string& state_directory);
 
-  ControlClient(ControlClient&& other) noexcept;
-  ControlClient& operator=(ControlClient&& other) noexcept;
-  ControlClient(const ControlClient&) = delete;
-  ControlClient& operator=(const ControlClient&) = delete;
-  ~ControlClient();
-
   [[nodiscard]] Result<void> send(const nlohmann::json& request);
   /// A whole line that has been read already; nullopt: none.
   [[nodiscard]] Result<std::optional<nlohmann::json>> take();
@@ -32,11 +28,11 @@ class ControlClient {
   [[nodiscard]] Result<bool> read_some();
   /// Waits for the next line at most `limit`; an error when the controller closes first.
   [[nodiscard]] Result<nlohmann::json> receive(milliseconds limit);
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return socket_.get(); }
 
  private:
-  explicit ControlClient(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_ = -1;
+  explicit ControlClient(FileDescriptor socket) : socket_(std::move(socket)) {}
+  FileDescriptor socket_;
   std::string buffer_;
   std::size_t searched_ = 0;
 };

@@ -17,20 +17,14 @@ Result<Signals> Signals::take() {
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) {
     return failure_from_errno(errno, "blocking signals");
   }
-  const int descriptor = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-  if (descriptor < 0) return failure_from_errno(errno, "making a descriptor for signals");
-  return Signals(descriptor);
-}
-
-Signals::Signals(Signals&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-
-Signals::~Signals() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  FileDescriptor descriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  if (!descriptor.is_open()) return failure_from_errno(errno, "making a descriptor for signals");
+  return Signals(std::move(descriptor));
 }
 
 std::optional<int> Signals::next() {
   signalfd_siginfo info{};
-  if (::read(descriptor_, &info, sizeof(info)) != sizeof(info)) return std::nullopt;
+  if (::read(descriptor_.get(), &info, sizeof(info)) != sizeof(info)) return std::nullopt;
   return static_cast<int>(info.ssi_signo);
 }
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <optional>
+#include <utility>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 
 namespace dlaunch::launcher::cli {
@@ -12,19 +14,14 @@ namespace dlaunch::launcher::cli {
 class Signals {
  public:
   [[nodiscard]] static Result<Signals> take();
-  Signals(Signals&& other) noexcept;
-  Signals(const Signals&) = delete;
-  Signals& operator=(const Signals&) = delete;
-  Signals& operator=(Signals&&) = delete;
-  ~Signals();
 
   /// The next signal that came; nullopt: none.
   [[nodiscard]] std::optional<int> next();
-  [[nodiscard]] int descriptor() const { return descriptor_; }
+  [[nodiscard]] int descriptor() const { return descriptor_.get(); }
 
  private:
-  explicit Signals(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_ = -1;
+  explicit Signals(FileDescriptor descriptor) : descriptor_(std::move(descriptor)) {}
+  FileDescriptor descriptor_;
 };
 
 }  // namespace dlaunch::launcher::cli

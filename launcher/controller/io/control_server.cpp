@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "base/time.h"
+#include "launcher/controller/io/control_socket.h"
 
 namespace dlaunch::launcher::controller {
 
@@ -49,10 +50,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<ControlServer::I
       : context_(context), handlers_(std::move(handlers)), acceptor_(context) {}
 
   Result<void> listen(const std::string& directory) {
-    const int folder = ::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (folder < 0) return failure_from_errno(errno, "opening " + directory);
-    // However long the directory's path is, this one fits into a socket's address.
-    const auto path = "/proc/self/fd/" + std::to_string(folder) + "/control.sock";
+    const auto opened = open_state_directory(directory);
+    if (!opened) return tl::unexpected(opened.error());
+    const auto path = control_socket_path(*opened);
     ::unlink(path.c_str());
     error_code code;
     acceptor_.open(stream_protocol(), code);
@@ -60,7 +60,6 @@ class ControlServer::Impl : public std::enable_shared_from_this<ControlServer::I
     if (!code) acceptor_.bind(stream_protocol::endpoint(path), code);
     if (!code && ::chmod(path.c_str(), 0600) != 0) code.assign(errno, code.category());
     if (!code) acceptor_.listen(static_cast<int>(kClientsMax), code);
-    ::close(folder);
     if (code) {
       return failure(std::error_code(code), "listening on " + directory + "/control.sock");
     }

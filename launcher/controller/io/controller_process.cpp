@@ -8,13 +8,13 @@
 
 #include <cerrno>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
+#include "base/io/files.h"
 #include "launcher/config/resolved.h"
 #include "launcher/controller/io/controller_shell.h"
 #include "launcher/controller/io/process_io.h"
@@ -58,16 +58,12 @@ Result<std::shared_ptr<spdlog::logger>> open_log(const std::string& directory) {
 
 /// On disk with mode 0600 when it returns.
 Result<void> write_private_file(const std::string& path, const std::string& text) {
-  const Descriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  if (file.number() < 0) return failure_from_errno(errno, "making " + path);
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const auto count = ::write(file.number(), rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failure_from_errno(errno, "writing " + path);
-    rest.remove_prefix(static_cast<std::size_t>(count));
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.is_open()) return failure_from_errno(errno, "making " + path);
+  if (const auto written = write_all(file.get(), text); !written) {
+    return failure(written.error().code, "writing " + path);
   }
-  if (::fsync(file.number()) != 0) return failure_from_errno(errno, "writing " + path);
+  if (::fsync(file.get()) != 0) return failure_from_errno(errno, "writing " + path);
   return {};
 }
 
@@ -128,20 +124,19 @@ int run_controller(const std::string& directory) {
   ::umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
-  const auto report = take_descriptor(kReportVariable);
+  auto report = take_descriptor(kReportVariable);
   const auto pulse = take_descriptor(kPulseVariable);
-  if (pulse) ::fcntl(*pulse, F_SETFL, O_NONBLOCK);
+  if (pulse.is_open()) ::fcntl(pulse.get(), F_SETFL, O_NONBLOCK);
   const auto answer = [&report](const StartReport& content) {
-    if (!report) return;
-    write_report(*report, content);
-    ::close(*report);
+    if (report.is_open()) write_report(report.get(), content);
+    report.reset();
   };
   auto lock = StateLock::take(directory, kControllerLock);
   if (!lock) {
     answer({to_int(ExitCode::usage), "this job has a controller already: " + lock.error().text()});
     return to_int(ExitCode::usage);
   }
-  auto shell = prepare(directory, pulse.value_or(-1));
+  auto shell = prepare(directory, pulse.get());
   if (!shell) {
     const auto& refusal = shell.error();
     (void)write_end_if_missing(directory, {refusal.code, refusal.sentence, unix_now()});
@@ -158,15 +153,9 @@ Result<void> write_job_input(const std::string& directory, const JobInput& input
 
 Result<JobInput> read_job_input(const std::string& directory) {
   const auto path = directory + "/" + kJobInputFile;
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return failure_from_errno(errno, "reading " + path);
-  std::string text;
-  std::array<char, 64 * 1024> bytes{};
-  while (text.size() <= kJobInputBytesMax &&
-         (file.read(bytes.data(), bytes.size()) || file.gcount() > 0)) {
-    text.append(bytes.data(), static_cast<std::size_t>(file.gcount()));
-  }
-  return job_input_from_json(text);
+  const auto text = read_file(path, kJobInputBytesMax + 1);
+  if (!text) return tl::unexpected(text.error());
+  return job_input_from_json(*text);
 }
 
 std::string find_program(const std::string& name, const std::string& path_variable,

@@ -5,19 +5,17 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <deque>
-#include <optional>
 #include <utility>
 
 #include "base/io/clock.h"
+#include "launcher/controller/io/control_socket.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/state_lock.h"
 #include "supervisor/job/exit_code.h"
@@ -39,26 +37,18 @@ constexpr int kUpWithinMilliseconds = 60'000;
 
 /// False: no controller takes it at the moment.
 bool ask_for_stop(const std::string& directory) {
-  const Descriptor folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-  const Descriptor socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (folder.number() < 0 || socket.number() < 0) return false;
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const auto path = "/proc/self/fd/" + std::to_string(folder.number()) + "/control.sock";
-  std::strncpy(address.sun_path, path.c_str(), sizeof(address.sun_path) - 1);
-  const auto* plain = reinterpret_cast<const sockaddr*>(&address);
-  if (::connect(socket.number(), plain, sizeof(address)) != 0) return false;
+  const auto socket = connect_to_controller(directory);
+  if (!socket) return false;
   constexpr std::string_view kRequest =
       "{\"request\":\"stop\",\"now\":false,\"preempted\":true,\"reason\":\"the keeper was asked to "
       "end\"}\n";
-  return ::send(socket.number(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0;
+  return ::send(socket->get(), kRequest.data(), kRequest.size(), MSG_NOSIGNAL) > 0;
 }
 
 /// One controller process after the other.
 class Keeper {
  public:
-  Keeper(std::string directory, KeeperLimits limits, Descriptor signals,
-         std::optional<Descriptor> report)
+  Keeper(std::string directory, KeeperLimits limits, FileDescriptor signals, FileDescriptor report)
       : directory_(std::move(directory)),
         limits_(limits),
         signals_(std::move(signals)),
@@ -84,15 +74,14 @@ class Keeper {
     auto made = make_pipe();
     if (!made) return false;
     pulse_ = std::move(made->read);
-    ::fcntl(pulse_.number(), F_SETFL, O_NONBLOCK);
-    const int report_number = report_ ? report_->number() : -1;
-    const auto pulse_text = std::to_string(made->write.number());
+    ::fcntl(pulse_.get(), F_SETFL, O_NONBLOCK);
+    const auto pulse_text = std::to_string(made->write.get());
     ::setenv(kPulseVariable, pulse_text.c_str(), 1);
-    if (report_) {
-      ::setenv(kReportVariable, std::to_string(report_number).c_str(), 1);
-      ::fcntl(report_number, F_SETFD, 0);
+    if (report_.is_open()) {
+      ::setenv(kReportVariable, std::to_string(report_.get()).c_str(), 1);
+      ::fcntl(report_.get(), F_SETFD, 0);
     }
-    ::fcntl(made->write.number(), F_SETFD, 0);
+    ::fcntl(made->write.get(), F_SETFD, 0);
     child_ = ::fork();
     if (child_ == 0) {
       sigset_t none;
@@ -112,8 +101,7 @@ class Keeper {
     while (true) {
       int status = 0;
       if (::waitpid(child_, &status, WNOHANG) == child_) return status;
-      std::array<pollfd, 2> entries = {
-          {{signals_.number(), POLLIN, 0}, {pulse_.number(), POLLIN, 0}}};
+      std::array<pollfd, 2> entries = {{{signals_.get(), POLLIN, 0}, {pulse_.get(), POLLIN, 0}}};
       ::poll(entries.data(), entries.size(), kLookEveryMilliseconds);
       take_signals();
       take_pulses();
@@ -127,7 +115,7 @@ class Keeper {
 
   void take_signals() {
     signalfd_siginfo info{};
-    while (::read(signals_.number(), &info, sizeof(info)) == sizeof(info)) {
+    while (::read(signals_.get(), &info, sizeof(info)) == sizeof(info)) {
       if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT) stop_wanted_ = true;
     }
     if (stop_wanted_ && ask_for_stop(directory_)) stop_wanted_ = false;
@@ -139,7 +127,7 @@ class Keeper {
     if (now - std::exchange(last_look_, now) > seconds(1)) last_pulse_ = now;
     std::array<char, 64> bytes{};
     while (true) {
-      const auto count = ::read(pulse_.number(), bytes.data(), bytes.size());
+      const auto count = ::read(pulse_.get(), bytes.data(), bytes.size());
       if (count <= 0) break;
       last_pulse_ = now;
       report_.reset();  // a later start is not the starter's matter any more
@@ -165,9 +153,9 @@ class Keeper {
 
   std::string directory_;
   KeeperLimits limits_;
-  Descriptor signals_;
-  std::optional<Descriptor> report_;
-  Descriptor pulse_;
+  FileDescriptor signals_;
+  FileDescriptor report_;
+  FileDescriptor pulse_;
   bool stop_wanted_ = false;
   pid_t child_ = -1;
   Instant last_pulse_;
@@ -175,27 +163,26 @@ class Keeper {
   std::deque<Instant> restarts_;
 };
 
-Descriptor block_signals() {
+FileDescriptor block_signals() {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGCHLD, SIGTERM, SIGINT}) ::sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   ::signal(SIGHUP, SIG_IGN);
   ::signal(SIGPIPE, SIG_IGN);
-  return Descriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
+  return FileDescriptor(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
 }
 
 }  // namespace
 
 int run_keeper(const std::string& directory, const KeeperLimits& limits) {
-  std::optional<Descriptor> report;
-  if (const auto number = take_descriptor(kReportVariable)) report.emplace(*number);
+  auto report = take_descriptor(kReportVariable);
   auto signals = block_signals();
   const auto lock = StateLock::take(directory, kKeeperLock);
-  if (!lock || signals.number() < 0) {
+  if (!lock || !signals.is_open()) {
     const auto why = lock ? "the keeper cannot read its signals"
                           : "this job has a keeper already: " + lock.error().text();
-    if (report) write_report(report->number(), {to_int(ExitCode::usage), why});
+    if (report.is_open()) write_report(report.get(), {to_int(ExitCode::usage), why});
     return to_int(ExitCode::usage);
   }
   return Keeper(directory, limits, std::move(signals), std::move(report)).run();
@@ -205,18 +192,18 @@ Result<StartReport> start_keeper(const std::string& directory, const std::string
   auto made = make_pipe();
   if (!made) return tl::unexpected(made.error());
   // Inherited by the keeper under the number that the environment says.
-  const auto number = std::to_string(made->write.number());
-  const auto nowhere = Descriptor(::open("/dev/null", O_RDWR | O_CLOEXEC));
-  if (nowhere.number() < 0) return failure_from_errno(errno, "opening /dev/null");
+  const auto number = std::to_string(made->write.get());
+  const FileDescriptor nowhere(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!nowhere.is_open()) return failure_from_errno(errno, "opening /dev/null");
   ::setenv(kReportVariable, number.c_str(), 1);
   const pid_t child = ::fork();
   if (child == 0) {
     // Twice: the keeper is nobody's child, and no terminal can become its own.
     ::setsid();
     if (::fork() != 0) ::_exit(0);
-    for (const int standard : {0, 1, 2}) ::dup2(nowhere.number(), standard);
+    for (const int standard : {0, 1, 2}) ::dup2(nowhere.get(), standard);
     if (::chdir("/") != 0) ::_exit(to_int(ExitCode::bug));
-    ::fcntl(made->write.number(), F_SETFD, 0);
+    ::fcntl(made->write.get(), F_SETFD, 0);
     become(program.c_str(), "__keeper", directory.c_str());
   }
   ::unsetenv(kReportVariable);
@@ -224,8 +211,8 @@ Result<StartReport> start_keeper(const std::string& directory, const std::string
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
-  made->write.close();
-  auto report = read_report(made->read.number(), kUpWithinMilliseconds);
+  made->write.reset();
+  auto report = read_report(made->read.get(), kUpWithinMilliseconds);
   if (!report) {
     return failure(report.error().code,
                    report.error().doing + "; see " + directory + "/controller.log");

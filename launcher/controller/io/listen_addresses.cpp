@@ -6,7 +6,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <optional>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -51,13 +51,12 @@ std::optional<std::string> text_of(const sockaddr* address) {
 
 /// The local end of a UDP socket that is connected there: the kernel's own choice.
 std::optional<std::string> local_address_towards(const addrinfo& remote) {
-  const int descriptor = ::socket(remote.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (descriptor < 0) return std::nullopt;
+  const FileDescriptor socket(::socket(remote.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!socket.is_open()) return std::nullopt;
   sockaddr_storage local{};
   socklen_t bytes = sizeof(local);
-  const bool known = ::connect(descriptor, remote.ai_addr, remote.ai_addrlen) == 0 &&
-                     ::getsockname(descriptor, reinterpret_cast<sockaddr*>(&local), &bytes) == 0;
-  ::close(descriptor);
+  const bool known = ::connect(socket.get(), remote.ai_addr, remote.ai_addrlen) == 0 &&
+                     ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&local), &bytes) == 0;
   return known ? text_of(reinterpret_cast<const sockaddr*>(&local)) : std::nullopt;
 }
 

@@ -10,7 +10,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <string_view>
-#include <utility>
 
 #include "base/io/clock.h"
 
@@ -20,43 +19,21 @@ namespace {
 constexpr char kReportEnd = '\0';
 }  // namespace
 
-std::optional<int> take_descriptor(const char* variable) {
+FileDescriptor take_descriptor(const char* variable) {
   const char* text = std::getenv(variable);
-  if (text == nullptr) return std::nullopt;
+  if (text == nullptr) return FileDescriptor();
   const std::string_view digits(text);
   int number = -1;
   const auto [end, error] = std::from_chars(digits.begin(), digits.end(), number);
   const bool whole = error == std::errc() && end == digits.end() && number >= 0;
   ::unsetenv(variable);
-  if (!whole || ::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) return std::nullopt;
-  return number;
-}
-
-Descriptor::Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-Descriptor& Descriptor::operator=(Descriptor&& other) noexcept {
-  std::swap(number_, other.number_);
-  return *this;
-}
-Descriptor::~Descriptor() { close(); }
-void Descriptor::close() {
-  if (number_ >= 0) ::close(std::exchange(number_, -1));
-}
-
-Result<Pipe> make_pipe() {
-  std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return failure_from_errno(errno, "making a pipe");
-  return Pipe{Descriptor(ends[0]), Descriptor(ends[1])};
+  if (!whole || ::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) return FileDescriptor();
+  return FileDescriptor(number);
 }
 
 void write_report(int descriptor, const StartReport& report) {
-  const auto text = std::to_string(report.code) + "\n" + report.sentence + kReportEnd;
-  std::string_view rest = text;
-  while (!rest.empty()) {
-    const auto count = ::write(descriptor, rest.data(), rest.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) return;  // nobody waits any more
-    rest.remove_prefix(static_cast<std::size_t>(count));
-  }
+  // An error: nobody waits any more.
+  (void)write_all(descriptor, std::to_string(report.code) + "\n" + report.sentence + kReportEnd);
 }
 
 Result<StartReport> read_report(int descriptor, int milliseconds_max) {

@@ -2,9 +2,9 @@
 // numbers come in the environment.
 #pragma once
 
-#include <optional>
 #include <string>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 
 namespace dlaunch::launcher::controller {
@@ -14,32 +14,9 @@ constexpr const char* kReportVariable = "DLAUNCH_REPORT_DESCRIPTOR";
 /// A byte a second while the controller's thread runs; read by the keeper.
 constexpr const char* kPulseVariable = "DLAUNCH_PULSE_DESCRIPTOR";
 
-/// The descriptor that this variable names, now closed on exec and out of the environment; nullopt:
-/// none was handed over.
-[[nodiscard]] std::optional<int> take_descriptor(const char* variable);
-
-/// One way out of a process: closed at the end, whatever way.
-class Descriptor {
- public:
-  Descriptor() = default;
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept;
-  Descriptor& operator=(Descriptor&& other) noexcept;
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
-  ~Descriptor();
-  [[nodiscard]] int number() const { return number_; }
-  void close();
-
- private:
-  int number_ = -1;
-};
-struct Pipe {
-  Descriptor read;
-  Descriptor write;
-};
-/// Both ends are closed on exec.
-[[nodiscard]] Result<Pipe> make_pipe();
+/// The descriptor that this variable names, now closed on exec and out of the environment; not
+/// open: none was handed over.
+[[nodiscard]] FileDescriptor take_descriptor(const char* variable);
 
 /// How a start went, as it travels.
 struct StartReport {

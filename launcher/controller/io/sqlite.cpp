@@ -2,11 +2,11 @@
 
 #include <fcntl.h>
 #include <sqlite3.h>
-#include <unistd.h>
 
 #include <cerrno>
 
 #include "base/check.h"
+#include "base/io/file_descriptor.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -91,9 +91,8 @@ bool SqliteStatement::is_null(int column) const {
 Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
   if (mode == Mode::write) {
     // SQLite would make it with the umask's mode; its companion files take the mode of this one.
-    const int made = ::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-    if (made < 0) return failure_from_errno(errno, "making " + path);
-    ::close(made);
+    const FileDescriptor made(::open(path.c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0600));
+    if (!made.is_open()) return failure_from_errno(errno, "making " + path);
   }
   sqlite3* database = nullptr;
   const int flags =

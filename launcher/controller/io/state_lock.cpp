@@ -45,37 +45,31 @@ std::string who_am_i() {
 
 Result<StateLock> StateLock::take(const std::string& directory, const std::string& file) {
   const auto path = directory + "/" + file;
-  StateLock lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-  if (lock.descriptor_ < 0) return failure_from_errno(errno, "opening " + path);
+  FileDescriptor opened(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!opened.is_open()) return failure_from_errno(errno, "opening " + path);
   auto range = whole_file(F_WRLCK);
   // Bound to the open file: neither another descriptor's close nor a fork gives it up.
-  if (::fcntl(lock.descriptor_, F_OFD_SETLK, &range) != 0) {
+  if (::fcntl(opened.get(), F_OFD_SETLK, &range) != 0) {
     const int reason = errno;
     if (reason != EAGAIN && reason != EACCES) {
       return failure_from_errno(reason, "locking " + path);
     }
     return failure(std::errc::device_or_resource_busy,
-                   "locking " + path + ", which " + content_of(lock.descriptor_) + " holds");
+                   "locking " + path + ", which " + content_of(opened.get()) + " holds");
   }
   const auto owner = who_am_i();
-  if (::ftruncate(lock.descriptor_, 0) != 0 ||
-      ::pwrite(lock.descriptor_, owner.data(), owner.size(), 0) < 0) {
+  if (::ftruncate(opened.get(), 0) != 0 ||
+      ::pwrite(opened.get(), owner.data(), owner.size(), 0) < 0) {
     // The lock holds without its owner's name.
   }
-  return lock;
-}
-
-StateLock::~StateLock() {
-  if (descriptor_ >= 0) ::close(descriptor_);
+  return StateLock(std::move(opened));
 }
 
 bool is_locked(const std::string& directory, const std::string& file) {
-  const int descriptor = ::open((directory + "/" + file).c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0) return false;
+  const FileDescriptor opened(::open((directory + "/" + file).c_str(), O_RDWR | O_CLOEXEC));
+  if (!opened.is_open()) return false;
   auto range = whole_file(F_WRLCK);
-  const bool asked = ::fcntl(descriptor, F_OFD_GETLK, &range) == 0;
-  ::close(descriptor);
-  return asked && range.l_type != F_UNLCK;
+  return ::fcntl(opened.get(), F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 }  // namespace dlaunch::launcher::controller

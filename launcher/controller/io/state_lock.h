@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 
 namespace dlaunch::launcher::controller {
@@ -20,18 +21,10 @@ class StateLock {
   /// `file`: "controller.lock" or "keeper.lock". The error says who has it.
   [[nodiscard]] static Result<StateLock> take(const std::string& directory,
                                               const std::string& file);
-  StateLock(StateLock&& other) noexcept : descriptor_(std::exchange(other.descriptor_, -1)) {}
-  StateLock& operator=(StateLock&& other) noexcept {
-    std::swap(descriptor_, other.descriptor_);
-    return *this;
-  }
-  StateLock(const StateLock&) = delete;
-  StateLock& operator=(const StateLock&) = delete;
-  ~StateLock();
 
  private:
-  explicit StateLock(int descriptor) : descriptor_(descriptor) {}
-  int descriptor_ = -1;
+  explicit StateLock(FileDescriptor file) : file_(std::move(file)) {}
+  FileDescriptor file_;
 };
 
 /// True while some process, here or on another machine, holds it.

@@ -18,6 +18,7 @@
 
 #include "base/io/clock.h"
 #include "base/io/driver.h"
+#include "base/io/files.h"
 #include "supervisor/host/agent.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/connection.h"

@@ -11,7 +11,7 @@
 #include <optional>
 #include <string_view>
 
-#include "supervisor/host/io/posix.h"
+#include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
 namespace {

@@ -13,8 +13,8 @@
 #include <filesystem>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
 #include "supervisor/host/io/agent_process.h"
-#include "supervisor/host/io/posix.h"
 #include "supervisor/host/io/process_scan.h"
 
 namespace dlaunch::supervisor::host {

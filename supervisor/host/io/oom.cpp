@@ -9,13 +9,14 @@
 #include <string>
 #include <string_view>
 
-#include "supervisor/host/io/posix.h"
+#include "base/io/file_descriptor.h"
+#include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
 
 bool was_out_of_memory(pid_t pid) {
   constexpr int kRecordsMax = 20'000;
-  const Fd log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  const FileDescriptor log(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   if (!log.is_open()) return false;
   const auto mark = "Killed process " + std::to_string(pid) + " ";
   std::array<char, 8192> record{};
@@ -30,7 +31,7 @@ bool was_out_of_memory(pid_t pid) {
 }
 
 bool kernel_log_is_readable() {
-  return Fd(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)).is_open();
+  return FileDescriptor(::open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC)).is_open();
 }
 
 namespace {

@@ -16,9 +16,10 @@
 #include <optional>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
+#include "base/io/files.h"
 #include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/holder.h"
-#include "supervisor/host/io/posix.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -72,9 +73,9 @@ Result<void> make_directory(const Bootstrap& bootstrap) {
 }
 
 /// An older holder of this job and host is asked to leave, then made to.
-Result<Fd> take_over(const Bootstrap& bootstrap) {
+Result<FileDescriptor> take_over(const Bootstrap& bootstrap) {
   const auto path = bootstrap.directory() + "/holder.lock";
-  Fd lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.is_open()) return failure_from_errno(errno, "opening " + path);
   const auto began = monotonic_now();
   int signals = 0;

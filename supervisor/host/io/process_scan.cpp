@@ -12,7 +12,7 @@
 #include <sstream>
 #include <string_view>
 
-#include "supervisor/host/io/posix.h"
+#include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
 namespace {

@@ -1,59 +1,29 @@
 #include "supervisor/host/io/self_check.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include <xxhash.h>
 
 #include <array>
 #include <cerrno>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "base/content_hash.h"
+#include "base/io/files.h"
 #include "supervisor/host/io/oom.h"
-#include "supervisor/host/io/posix.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string hex(const XXH128_hash_t& hash) {
-  XXH128_canonical_t canonical{};
-  ::XXH128_canonicalFromHash(&canonical, hash);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const unsigned char byte : canonical.digest) {
-    text += kDigits[byte >> 4U];
-    text += kDigits[byte & 15U];
-  }
-  return text;
-}
-
-Result<std::string> hash_file(const std::string& path) {
-  struct Free {
-    void operator()(XXH3_state_t* state) const { ::XXH3_freeState(state); }
-  };
-  const std::unique_ptr<XXH3_state_t, Free> state(::XXH3_createState());
-  ::XXH3_128bits_reset(state.get());
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return failure_from_errno(errno, "opening " + path);
-  std::vector<char> bytes(1U << 20U);
-  while (true) {
-    const auto count = ::read(file.get(), bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return failure_from_errno(errno, "reading " + path);
-    if (count == 0) return hex(::XXH3_128bits_digest(state.get()));
-    ::XXH3_128bits_update(state.get(), bytes.data(), static_cast<std::size_t>(count));
-  }
-}
 
 void fail(protocol::Ready& ready, const std::string& check, const std::string& sentence) {
   auto* failure = ready.add_failures();
@@ -92,9 +62,9 @@ void check_path(const protocol::PathCheck& check, protocol::Ready& ready) {
                     "its file system is mounted noexec");
   }
   if (!check.hash()) return;
-  const auto hash = hash_file(check.path());
-  if (!hash) return fail(ready, check.check(), hash.error().text());
-  fact->set_hash(*hash);
+  const auto hashed = hash_file(check.path());
+  if (!hashed) return fail(ready, check.check(), hashed.error().text());
+  fact->set_hash(hashed->hash);
 }
 
 /// A program's first word is looked for as execvp would.
@@ -200,7 +170,7 @@ std::string fingerprint() {
     return cpu->substr(colon + 2, cpu->find('\n', colon) - colon - 2);
   };
   const auto flags = line_of("flags");
-  return line_of("model name") + " " + hex(::XXH3_128bits(flags.data(), flags.size())).substr(0, 8);
+  return line_of("model name") + " " + content_hash(std::as_bytes(std::span(flags))).substr(0, 8);
 }
 
 }  // namespace

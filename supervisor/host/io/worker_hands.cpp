@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/io/files.h"
 #include "protocol/limits.h"
 #include "supervisor/host/io/process_scan.h"
 

@@ -27,7 +27,8 @@ Result<WorkerLog> WorkerLog::open(const std::string& directory, Generation gener
   constexpr int kTriesMax = 100;
   for (int attempt = 0; attempt < kTriesMax; ++attempt) {
     const auto path = name + (attempt == 0 ? "" : "." + std::to_string(attempt)) + ".log";
-    Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
+    FileDescriptor file(
+        ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_APPEND | O_CLOEXEC, 0600));
     if (file.is_open()) return WorkerLog(std::move(file));
     if (errno != EEXIST) return failure_from_errno(errno, "creating " + path);
   }

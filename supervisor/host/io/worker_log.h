@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
-#include "supervisor/host/io/posix.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -33,10 +33,10 @@ class WorkerLog {
   void finish();
 
  private:
-  explicit WorkerLog(Fd file) : file_(std::move(file)) {}
+  explicit WorkerLog(FileDescriptor file) : file_(std::move(file)) {}
   void keep(std::string_view line);
 
-  Fd file_;
+  FileDescriptor file_;
   std::string partial_;
   std::deque<std::string> last_lines_;
 };

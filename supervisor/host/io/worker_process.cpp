@@ -109,7 +109,7 @@ Result<SpawnedWorker> spawn_worker(const SpawnOrder& order) {
   }
   SpawnedWorker worker;
   worker.pid = pid;
-  worker.pidfd = Fd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  worker.pidfd = FileDescriptor(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
   if (!worker.pidfd.is_open()) {
     const int number = errno;
     ::kill(pid, SIGKILL);

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
-#include "supervisor/host/io/posix.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -19,8 +19,8 @@ struct SpawnOrder {
 };
 struct SpawnedWorker {
   pid_t pid = 0;
-  Fd pidfd;
-  Fd out, error;  ///< read ends, non-blocking
+  FileDescriptor pidfd;
+  FileDescriptor out, error;  ///< read ends, non-blocking
 };
 
 /// Call on the main thread: the kernel ends the worker when the thread that forked it ends. An

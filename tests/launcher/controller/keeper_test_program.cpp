@@ -36,23 +36,21 @@ std::string order(const std::string& directory, std::uint64_t start) {
 }
 
 int controller(const std::string& directory) {
-  const auto report = take_descriptor(kReportVariable);
+  auto report = take_descriptor(kReportVariable);
   const auto pulse = take_descriptor(kPulseVariable);
   auto store = RunStore::open(directory);
   const auto lock = StateLock::take(directory, kControllerLock);
   const auto start = store->begin({host_name(), boot_id(), ::getpid()});
-  if (!start || !lock || !pulse) return 70;
+  if (!start || !lock || !pulse.is_open()) return 70;
   const auto word = order(directory, start->incarnation.value);
   if (word == "die-early") ::raise(SIGKILL);
   if (word == "refuse") {
     (void)store->write({EndRow{65, "train.toml:1:1: unknown key", unix_now()}});
-    if (report) write_report(*report, {65, "train.toml:1:1: unknown key"});
+    if (report.is_open()) write_report(report.get(), {65, "train.toml:1:1: unknown key"});
     return 65;
   }
-  if (report) {
-    write_report(*report, {});
-    ::close(*report);
-  }
+  if (report.is_open()) write_report(report.get(), {});
+  report.reset();
   if (word == "die") ::raise(SIGABRT);
   if (word == "terminate") ::raise(SIGTERM);
   if (word == "silent") ::pause();
@@ -60,7 +58,7 @@ int controller(const std::string& directory) {
     (void)store->write({EndRow{0, "finished", unix_now()}});
     return 0;
   }
-  live(*pulse);
+  live(pulse.get());
 }
 
 }  // namespace

@@ -9,8 +9,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/content_hash.h"
 #include "tests/trainer/checkpoint/temporary_directory.h"
-#include "trainer/checkpoint/content_hash.h"
 #include "trainer/checkpoint/io/aligned_buffer.h"
 
 namespace dlaunch::checkpoint {
@@ -82,16 +82,6 @@ TEST(WriteImage, SaysWhereTheRoomEndedAndLeavesNothingBehind) {
   EXPECT_EQ(written.error().code, std::errc::file_too_large);
   EXPECT_THAT(written.error().doing, HasSubstr("taking room for 65536 bytes"));
   EXPECT_FALSE(std::filesystem::exists(path));
-}
-
-TEST(ReplaceText, PutsTheNewTextInPlaceOfTheOld) {
-  const TemporaryDirectory directory;
-  const auto path = directory.path() / "manifest.json";
-  ASSERT_TRUE(replace_text(path, "old"));
-  ASSERT_TRUE(replace_text(path, "new"));
-  EXPECT_EQ(read_file(path), "new");
-  EXPECT_FALSE(std::filesystem::exists(path.string() + ".tmp"));
-  EXPECT_TRUE(sync_directory(directory.path()));
 }
 
 TEST(MakeDirectories, MayBeDoneByAllRanksAtOnce) {

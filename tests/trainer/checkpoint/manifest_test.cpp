@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trainer/checkpoint/content_hash.h"
-
 namespace dlaunch::checkpoint {
 namespace {
 
@@ -119,19 +117,6 @@ TEST(Manifest, CutAtAnyByteIsRefused) {
   for (std::size_t length = 0; length + 2 < text.size(); ++length) {
     EXPECT_FALSE(parse_manifest(std::string_view(text).substr(0, length))) << length;
   }
-}
-
-TEST(ContentHash, IsXxh3OverAllBytesHoweverTheyCome) {
-  const std::string text = "the quick brown fox jumps over the lazy dog";
-  const auto bytes = std::as_bytes(std::span(text));
-  ContentHash hash;
-  hash.update(bytes.first(10));
-  hash.update(bytes.subspan(10));
-  EXPECT_EQ(hash.hex(), content_hash(bytes));
-  EXPECT_TRUE(is_content_hash(hash.hex()));
-  EXPECT_EQ(content_hash({}), "99aa06d3014798d86001c324468d497f");
-  EXPECT_FALSE(is_content_hash("99aa06d3014798d86001c324468d497"));
-  EXPECT_FALSE(is_content_hash("99AA06d3014798d86001c324468d497f"));
 }
 
 }  // namespace

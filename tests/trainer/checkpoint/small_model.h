@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "trainer/checkpoint/io/durable_file.h"
+#include "base/io/files.h"
 #include "trainer/checkpoint/io/loader.h"
 #include "trainer/checkpoint/io/shard_writer.h"
 #include "trainer/checkpoint/layout.h"
@@ -100,7 +100,7 @@ inline std::filesystem::path save_and_commit(const SmallModel& model,
   auto manifest = read_manifest(partial);
   EXPECT_TRUE(manifest) << manifest.error().text();
   manifest->files = files;
-  EXPECT_TRUE(replace_text(partial / kManifestName, format_manifest(*manifest)));
+  EXPECT_TRUE(replace_file(partial / kManifestName, format_manifest(*manifest)));
   const auto final_path = directory / step_directory_name(step);
   std::filesystem::rename(partial, final_path);
   return final_path;

@@ -21,7 +21,7 @@ std::vector<std::unique_ptr<Exchange>> connected(std::uint32_t world_size) {
   std::vector<std::vector<Link>> links(world_size);
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
     for (std::uint32_t other = 0; other < world_size; ++other) {
-      links[rank].push_back({Socket(), "rank " + std::to_string(other)});
+      links[rank].push_back({FileDescriptor(), "rank " + std::to_string(other)});
     }
   }
   for (std::uint32_t low = 0; low < world_size; ++low) {
@@ -29,8 +29,8 @@ std::vector<std::unique_ptr<Exchange>> connected(std::uint32_t world_size) {
       std::array<int, 2> pair{};
       EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair.data()),
                 0);
-      links[low][high].socket = Socket(pair[0]);
-      links[high][low].socket = Socket(pair[1]);
+      links[low][high].socket = FileDescriptor(pair[0]);
+      links[high][low].socket = FileDescriptor(pair[1]);
     }
   }
   std::vector<std::unique_ptr<Exchange>> exchanges;
@@ -146,13 +146,13 @@ TEST(Exchange, IsEndedByCloseFromAnotherThread) {
 TEST(Exchange, RefusesBytesThatAreNoFrame) {
   std::array<int, 2> pair{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair.data()), 0);
-  const Socket other(pair[1]);
+  const FileDescriptor other(pair[1]);
   std::vector<Link> links;
-  links.push_back({Socket(), "rank 0"});
-  links.push_back({Socket(pair[0]), "rank 1"});
+  links.push_back({FileDescriptor(), "rank 0"});
+  links.push_back({FileDescriptor(pair[0]), "rank 1"});
   Exchange exchange(Rank{0}, std::move(links), std::make_shared<AbortFlag>());
   const std::string noise(kFrameBytes, 'z');
-  ASSERT_EQ(::send(other.fd(), noise.data(), noise.size(), 0), static_cast<ssize_t>(kFrameBytes));
+  ASSERT_EQ(::send(other.get(), noise.data(), noise.size(), 0), static_cast<ssize_t>(kFrameBytes));
   std::array<std::byte, 4> room{};
   std::vector<Transfer> transfers(2);
   transfers[1].receive = room;

@@ -25,17 +25,17 @@ void expect_usable(Communicator& rank) {
   EXPECT_TRUE(met) << met.error().error.text();
 }
 
-Socket connected_stranger(const MeshListener& listener) {
+FileDescriptor connected_stranger(const MeshListener& listener) {
   auto socket = start_connect(listener.address(), listener.port());
   EXPECT_TRUE(socket);
-  pollfd writable{socket->fd(), POLLOUT, 0};
+  pollfd writable{socket->get(), POLLOUT, 0};
   EXPECT_EQ(::poll(&writable, 1, 10'000), 1);
   EXPECT_TRUE(connect_outcome(*socket));
   return std::move(*socket);
 }
 
-void say(const Socket& socket, const std::string& text) {
-  EXPECT_EQ(::send(socket.fd(), text.data(), text.size(), MSG_NOSIGNAL),
+void say(const FileDescriptor& socket, const std::string& text) {
+  EXPECT_EQ(::send(socket.get(), text.data(), text.size(), MSG_NOSIGNAL),
             static_cast<ssize_t>(text.size()));
 }
 
@@ -74,20 +74,20 @@ TEST(Mesh, ConnectsOverIpVersion6) {
 
 TEST(Mesh, IsNotDisturbedByStrangers) {
   TestMesh mesh(3);
-  std::vector<Socket> strangers;
+  std::vector<FileDescriptor> strangers;
   for (std::uint32_t rank = 0; rank < 3; ++rank) {
     strangers.push_back(connected_stranger(mesh.listener(rank)));
     say(strangers.back(), "GET / HTTP/1.1\r\nHost: somebody.who.scans.ports.example.org\r\n\r\n");
     strangers.push_back(connected_stranger(mesh.listener(rank)));
     say(strangers.back(), "x");
-    Socket gone = connected_stranger(mesh.listener(rank));
+    FileDescriptor gone = connected_stranger(mesh.listener(rank));
   }
   mesh.run(expect_usable);
 }
 
 TEST(Mesh, ComesUpThroughACrowdOfSilentStrangersLargerThanItKeeps) {
   TestMesh mesh(2);
-  std::vector<Socket> crowd;
+  std::vector<FileDescriptor> crowd;
   for (std::size_t i = 0; i < kHalfOpenMax + 50; ++i) {
     crowd.push_back(connected_stranger(mesh.listener(1)));
   }
@@ -99,16 +99,16 @@ TEST(Mesh, RefusesARankOfAnOlderGenerationAndGoesOn) {
   MeshSettings stale = mesh.settings(0);
   stale.generation = Generation{6};
   const MeshIdentity identity{stale.rank, 2, stale.generation, stale.group, stale.token};
-  const Socket old = connected_stranger(mesh.listener(1));
+  const FileDescriptor old = connected_stranger(mesh.listener(1));
   auto hello = Handshake::dial(identity, Rank{1}, Nonce{});
   const auto bytes = hello.take_output();
   say(old, std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
   mesh.run(expect_usable);
 
   std::vector<std::byte> answer(hello.wanted_bytes());
-  pollfd readable{old.fd(), POLLIN, 0};
+  pollfd readable{old.get(), POLLIN, 0};
   ASSERT_EQ(::poll(&readable, 1, 30'000), 1);
-  ASSERT_EQ(::recv(old.fd(), answer.data(), answer.size(), MSG_WAITALL),
+  ASSERT_EQ(::recv(old.get(), answer.data(), answer.size(), MSG_WAITALL),
             static_cast<ssize_t>(answer.size()));
   hello.receive(answer);
   EXPECT_TRUE(hello.refused());
@@ -131,16 +131,16 @@ TEST(Mesh, TakesTheNewConnectionOfARankThatLostItsFirst) {
     const MeshSettings settings = mesh.settings(0);
     const MeshIdentity identity{settings.rank, 3, settings.generation, settings.group,
                                 settings.token};
-    const Socket first = connected_stranger(mesh.listener(1));
+    const FileDescriptor first = connected_stranger(mesh.listener(1));
     auto handshake = Handshake::dial(identity, Rank{1}, Nonce{});
     while (!handshake.established()) {
       const auto said = handshake.take_output();
       say(first, std::string(reinterpret_cast<const char*>(said.data()), said.size()));
       std::vector<std::byte> answer(handshake.wanted_bytes());
       for (std::size_t got = 0; got < answer.size();) {
-        pollfd readable{first.fd(), POLLIN, 0};
+        pollfd readable{first.get(), POLLIN, 0};
         ASSERT_EQ(::poll(&readable, 1, 30'000), 1);
-        const auto count = ::recv(first.fd(), answer.data() + got, answer.size() - got, 0);
+        const auto count = ::recv(first.get(), answer.data() + got, answer.size() - got, 0);
         ASSERT_GT(count, 0);
         got += static_cast<std::size_t>(count);
       }

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "trainer/checkpoint/io/durable_file.h"
+#include "base/io/files.h"
 #include "trainer/checkpoint/io/loader.h"
 #include "trainer/checkpoint/layout.h"
 #include "trainer/checkpoint/manifest.h"
@@ -36,7 +36,7 @@ FakeWorker::FakeWorker(Generation generation, Rank rank, std::uint32_t world_siz
   address.sun_family = AF_UNIX;
   DL_CHECK(socket.size() < sizeof address.sun_path, "the temporary directory's name is short");
   std::memcpy(address.sun_path, socket.data(), socket.size());
-  listener_ = Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  listener_ = FileDescriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   DL_CHECK(
       ::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
           ::listen(listener_.get(), 1) == 0,
@@ -57,7 +57,8 @@ void FakeWorker::start(Generation generation, Rank rank, std::uint32_t world_siz
   std::vector<char*> environment;
   for (const auto& variable : variables) environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);
-  const Descriptor log(::open(output_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
+  const FileDescriptor log(
+      ::open(output_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
   std::array<char*, 2> arguments{const_cast<char*>(DLAUNCH_TRAINER_BINARY), nullptr};
   pid_ = ::fork();
   if (pid_ == 0) {
@@ -105,8 +106,8 @@ bool FakeWorker::look() {
   if (connection_.get() < 0 && listener_.get() >= 0) {
     pollfd polled{listener_.get(), POLLIN, 0};
     if (::poll(&polled, 1, 0) > 0) {
-      connection_ = Descriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      listener_ = Descriptor(-1);
+      connection_ = FileDescriptor(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      listener_ = FileDescriptor(-1);
       anything = true;
     }
   }
@@ -236,8 +237,8 @@ void FakeJob::commit(std::uint64_t step) {
   auto manifest = checkpoint::read_manifest(partial);
   ASSERT_TRUE(manifest) << manifest.error().text();
   manifest->files = files;
-  ASSERT_TRUE(checkpoint::replace_text(partial / checkpoint::kManifestName,
-                                       checkpoint::format_manifest(*manifest)));
+  ASSERT_TRUE(
+      replace_file(partial / checkpoint::kManifestName, checkpoint::format_manifest(*manifest)));
   std::filesystem::rename(partial, checkpoints() / checkpoint::step_directory_name(Step{step}));
 }
 

@@ -13,9 +13,9 @@
 #include <variant>
 #include <vector>
 
+#include "base/io/file_descriptor.h"
 #include "base/time.h"
 #include "protocol/worker_message.h"
-#include "trainer/io/descriptor.h"
 
 namespace dlaunch::trainer {
 
@@ -34,7 +34,7 @@ class FakeWorker {
 
   void tell(Generation generation, protocol::AgentMessage::Body body);
   void kill(int signal) const;
-  void close_socket() { connection_ = Descriptor(-1); }
+  void close_socket() { connection_ = FileDescriptor(-1); }
 
   /// Everything it said so far, in order.
   [[nodiscard]] const std::vector<protocol::WorkerMessage>& said() const { return said_; }
@@ -71,8 +71,8 @@ class FakeWorker {
   void start(Generation generation, Rank rank, std::uint32_t world_size, const std::string& socket);
 
   std::filesystem::path output_;
-  Descriptor listener_{-1};
-  Descriptor connection_{-1};
+  FileDescriptor listener_{-1};
+  FileDescriptor connection_{-1};
   pid_t pid_ = -1;
   std::optional<int> status_;
   protocol::LineReader reader_;

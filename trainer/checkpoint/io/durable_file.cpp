@@ -9,9 +9,9 @@
 #include <system_error>
 
 #include "base/check.h"
-#include "trainer/checkpoint/content_hash.h"
+#include "base/content_hash.h"
+#include "base/io/file_descriptor.h"
 #include "trainer/checkpoint/io/aligned_buffer.h"
-#include "trainer/checkpoint/io/file_descriptor.h"
 
 namespace dlaunch::checkpoint {
 namespace {
@@ -112,30 +112,6 @@ Result<WrittenFile> write_image(const std::filesystem::path& path, std::span<con
   // Its room is needed for the next attempt, and nobody may take it for a checkpoint.
   if (!written) ::unlink(path.c_str());
   return written;
-}
-
-Result<void> replace_text(const std::filesystem::path& path, std::string_view text) {
-  const std::string temporary = path.string() + ".tmp";
-  constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
-  OpenedFile opened{FileDescriptor(::open(temporary.c_str(), kFlags, kFileMode)), false};
-  if (!opened.file.is_open()) return failure_from_errno(errno, "making " + temporary);
-  auto wrote = write_all(opened, std::as_bytes(std::span(text)), 0, temporary);
-  if (!wrote) return wrote;
-  if (::fsync(opened.file.get()) != 0) {
-    return failure_from_errno(errno, "bringing " + temporary + " to the disk");
-  }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    return failure_from_errno(errno, "renaming " + temporary);
-  }
-  return {};
-}
-
-Result<void> sync_directory(const std::filesystem::path& path) {
-  const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.is_open() || ::fsync(directory.get()) != 0) {
-    return failure_from_errno(errno, "bringing the directory " + path.string() + " to the disk");
-  }
-  return {};
 }
 
 }  // namespace dlaunch::checkpoint

@@ -1,4 +1,4 @@
-// Writes files so that they are on the disk, whole, before anybody is told.
+// Writes shard files so that they are on the disk, whole, before anybody is told.
 #pragma once
 
 #include <atomic>
@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <span>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 
@@ -27,11 +26,5 @@ struct WrittenFile {
 [[nodiscard]] Result<WrittenFile> write_image(const std::filesystem::path& path,
                                               std::span<const std::byte> image, std::uint64_t bytes,
                                               const std::atomic<bool>& cancelled);
-
-/// Replaces `path` by `text` in one step: the old text or the new one, never a part.
-[[nodiscard]] Result<void> replace_text(const std::filesystem::path& path, std::string_view text);
-
-/// New names in it survive a power cut.
-[[nodiscard]] Result<void> sync_directory(const std::filesystem::path& path);
 
 }  // namespace dlaunch::checkpoint

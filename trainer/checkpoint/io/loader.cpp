@@ -1,14 +1,9 @@
 #include "trainer/checkpoint/io/loader.h"
 
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <string>
 
-#include "trainer/checkpoint/io/file_descriptor.h"
+#include "base/io/files.h"
 #include "trainer/checkpoint/io/shard_reader.h"
 #include "trainer/checkpoint/layout.h"
 #include "trainer/checkpoint/restore_plan.h"
@@ -21,22 +16,11 @@ tl::unexpected<Error> damaged(const std::filesystem::path& path, const std::stri
 }
 
 Result<std::string> read_text(const std::filesystem::path& path, std::size_t bytes_max) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.is_open()) return failure_from_errno(errno, "opening " + path.string());
-  std::string text;
-  while (text.size() <= bytes_max) {
-    constexpr std::size_t kReadBytes = 64 * 1024;
-    const std::size_t before = text.size();
-    text.resize(before + kReadBytes);
-    const auto count = ::read(file.get(), text.data() + before, kReadBytes);
-    const int error = errno;
-    text.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
-    if (count == 0) return text;
-    if (count < 0 && error != EINTR) {
-      return failure_from_errno(error, "reading " + path.string());
-    }
+  auto text = read_file(path, bytes_max + 1);
+  if (text && text->size() > bytes_max) {
+    return damaged(path, "it is larger than " + std::to_string(bytes_max) + " bytes");
   }
-  return damaged(path, "it is larger than " + std::to_string(bytes_max) + " bytes");
+  return text;
 }
 
 const ManifestFile* find_file(const Manifest& manifest, const std::string& name) {

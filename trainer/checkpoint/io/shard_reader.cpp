@@ -9,7 +9,7 @@
 #include <span>
 #include <utility>
 
-#include "trainer/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 
 namespace dlaunch::checkpoint {
 namespace {

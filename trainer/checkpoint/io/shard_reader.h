@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
-#include "trainer/checkpoint/io/file_descriptor.h"
 #include "trainer/checkpoint/manifest.h"
 #include "trainer/checkpoint/restore_plan.h"
 #include "trainer/checkpoint/safetensors.h"

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/io/files.h"
 #include "trainer/checkpoint/io/durable_file.h"
 #include "trainer/checkpoint/layout.h"
 #include "trainer/checkpoint/shard_image.h"
@@ -105,11 +106,10 @@ Result<ShardReport> ShardWriter::save(const Job& job) const {
   if (!written) return tl::unexpected(written.error());
   report.hash = written->hash;
   report.direct_io = written->direct_io;
-  if (!job.manifest.empty()) {
-    auto replaced = replace_text(directory / kManifestName, job.manifest);
-    if (!replaced) return tl::unexpected(replaced.error());
-  }
-  if (auto synced = sync_directory(directory); !synced) return tl::unexpected(synced.error());
+  // Either way the directory is synced, and with it the shard's name.
+  const auto kept = job.manifest.empty() ? sync_directory(directory)
+                                         : replace_file(directory / kManifestName, job.manifest);
+  if (!kept) return tl::unexpected(kept.error());
   report.seconds = to_seconds(trainer_now() - job.begun);
   return report;
 }

@@ -10,11 +10,9 @@
 
 namespace dlaunch::comm {
 
-AbortFlag::AbortFlag() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
-  DL_CHECK(fd_ >= 0, "no eventfd could be made: too many open files in this process");
+AbortFlag::AbortFlag() : event_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  DL_CHECK(event_.is_open(), "no eventfd could be made: too many open files in this process");
 }
-
-AbortFlag::~AbortFlag() { ::close(fd_); }
 
 void AbortFlag::set(std::string reason) {
   {
@@ -24,7 +22,7 @@ void AbortFlag::set(std::string reason) {
     set_.store(true, std::memory_order_release);
   }
   const std::uint64_t one = 1;
-  const auto written = ::write(fd_, &one, sizeof one);
+  const auto written = ::write(event_.get(), &one, sizeof one);
   DL_CHECK(written == sizeof one, "an eventfd takes its first count");
 }
 

@@ -5,6 +5,8 @@
 #include <mutex>
 #include <string>
 
+#include "base/io/file_descriptor.h"
+
 namespace dlaunch::comm {
 
 /// One per generation, shared by its waits; set once and never cleared. Backed by an eventfd, so
@@ -12,7 +14,6 @@ namespace dlaunch::comm {
 class AbortFlag {
  public:
   AbortFlag();
-  ~AbortFlag();
   AbortFlag(const AbortFlag&) = delete;
   AbortFlag& operator=(const AbortFlag&) = delete;
 
@@ -21,13 +22,13 @@ class AbortFlag {
   [[nodiscard]] bool is_set() const { return set_.load(std::memory_order_acquire); }
   [[nodiscard]] std::string reason() const;
   /// Readable once set; never read from it.
-  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] int fd() const { return event_.get(); }
 
  private:
   mutable std::mutex mutex_;
   std::string reason_;
   std::atomic<bool> set_{false};
-  int fd_ = -1;
+  FileDescriptor event_;
 };
 
 }  // namespace dlaunch::comm

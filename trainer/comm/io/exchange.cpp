@@ -112,7 +112,7 @@ CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = used;
-  const auto count = ::sendmsg(links_[rank].socket.fd(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const auto count = ::sendmsg(links_[rank].socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0) {
     if (would_block(errno)) return false;
     const int error = errno;
@@ -128,7 +128,7 @@ std::optional<Leaving> Exchange::last_words(std::uint32_t rank) {
   Progress& progress = progress_[rank];
   while (progress.received < kFrameBytes) {
     const auto rest = std::span(progress.in_frame).subspan(progress.received);
-    const auto count = ::recv(links_[rank].socket.fd(), rest.data(), rest.size(), MSG_DONTWAIT);
+    const auto count = ::recv(links_[rank].socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
     if (count <= 0) return std::nullopt;
     progress.received += static_cast<std::size_t>(count);
   }
@@ -142,7 +142,7 @@ CommResult<bool> Exchange::advance_receive(const Stage& stage, std::uint32_t ran
   const std::span<std::byte> rest =
       in_frame ? std::span(progress.in_frame).subspan(progress.received)
                : transfer.receive->subspan(progress.received - kFrameBytes);
-  const auto count = ::recv(links_[rank].socket.fd(), rest.data(),
+  const auto count = ::recv(links_[rank].socket.get(), rest.data(),
                             std::min(rest.size(), kTurnBytes), MSG_DONTWAIT);
   if (count < 0) {
     if (would_block(errno)) return false;
@@ -191,7 +191,7 @@ CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
     short events = POLLRDHUP;
     if (progress.receiving()) events |= POLLIN;
     if (progress.sending()) events |= POLLOUT;
-    polled_.push_back({links_[rank].socket.fd(), events, 0});
+    polled_.push_back({links_[rank].socket.get(), events, 0});
     polled_ranks_.push_back(rank);
   }
   const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(stage.deadline));
@@ -214,7 +214,7 @@ CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
 CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) {
   FrameBytes next{};
   const auto count =
-      ::recv(links_[rank].socket.fd(), next.data(), next.size(), MSG_PEEK | MSG_DONTWAIT);
+      ::recv(links_[rank].socket.get(), next.data(), next.size(), MSG_PEEK | MSG_DONTWAIT);
   const auto words = count == kFrameBytes ? decode_leaving(next) : std::nullopt;
   if (words) return tl::unexpected(left(stage, rank, *words));
   // Without last words it may have been done with everything, but only after the last exchange.
@@ -231,10 +231,10 @@ void Exchange::leave(const CommFailure& failure) {
     const bool between_messages =
         progress_[rank].sent == 0 || progress_[rank].sent == progress_[rank].to_send;
     if (between_messages) {
-      static_cast<void>(::send(links_[rank].socket.fd(), words.data(), words.size(),
+      static_cast<void>(::send(links_[rank].socket.get(), words.data(), words.size(),
                                MSG_NOSIGNAL | MSG_DONTWAIT));
     }
-    links_[rank].socket.close();
+    links_[rank].socket.reset();
   }
 }
 

@@ -22,7 +22,7 @@ namespace dlaunch::comm {
 
 /// A connection to another rank; this rank's own has no socket.
 struct Link {
-  Socket socket;
+  FileDescriptor socket;
   std::string name;  ///< "rank 3 at 10.0.0.3:4000"
 };
 

@@ -32,13 +32,13 @@ class MeshListener {
 
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }
-  [[nodiscard]] int fd() const { return socket_.fd(); }
+  [[nodiscard]] int fd() const { return socket_.get(); }
 
  private:
-  MeshListener(Socket socket, std::string address, std::uint16_t port)
+  MeshListener(FileDescriptor socket, std::string address, std::uint16_t port)
       : socket_(std::move(socket)), address_(std::move(address)), port_(port) {}
 
-  Socket socket_;
+  FileDescriptor socket_;
   std::string address_;
   std::uint16_t port_;
 };

@@ -45,7 +45,8 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
       dials_(endpoints_.size()),
       has_last_words_(endpoints_.size()),
       missing_(identity.world_size - 1) {
-  for (const MeshEndpoint& endpoint : endpoints_) links_.push_back({Socket(), name_of(endpoint)});
+  for (const MeshEndpoint& endpoint : endpoints_)
+    links_.push_back({FileDescriptor(), name_of(endpoint)});
 }
 
 CommResult<std::vector<Link>> MeshConnector::run() {
@@ -92,10 +93,10 @@ void MeshConnector::list_sockets() {
   for (const Attempt& attempt : attempts_) {
     const bool writes = attempt.connecting || !attempt.output.empty();
     const short events = writes ? POLLOUT : POLLIN;
-    polled_.push_back({attempt.socket.fd(), events, 0});
+    polled_.push_back({attempt.socket.get(), events, 0});
   }
   for (std::uint32_t rank = 0; rank < identity_.world_size; ++rank) {
-    if (is_watched(rank)) polled_.push_back({links_[rank].socket.fd(), POLLRDHUP, 0});
+    if (is_watched(rank)) polled_.push_back({links_[rank].socket.get(), POLLRDHUP, 0});
   }
 }
 
@@ -184,7 +185,7 @@ void MeshConnector::read_message(Attempt& attempt) {
     const std::size_t before = attempt.input.size();
     attempt.input.resize(wanted);
     const auto count =
-        ::recv(attempt.socket.fd(), attempt.input.data() + before, wanted - before, MSG_DONTWAIT);
+        ::recv(attempt.socket.get(), attempt.input.data() + before, wanted - before, MSG_DONTWAIT);
     const int error = errno;
     attempt.input.resize(before + static_cast<std::size_t>(std::max<ssize_t>(count, 0)));
     if (count < 0 && would_block(error)) return;
@@ -200,7 +201,7 @@ void MeshConnector::read_message(Attempt& attempt) {
 
 void MeshConnector::write_output(Attempt& attempt) {
   if (attempt.over || attempt.output.empty()) return;
-  const auto count = ::send(attempt.socket.fd(), attempt.output.data(), attempt.output.size(),
+  const auto count = ::send(attempt.socket.get(), attempt.output.data(), attempt.output.size(),
                             MSG_NOSIGNAL | MSG_DONTWAIT);
   if (count < 0 && would_block(errno)) return;
   if (count < 0) return give_up(attempt, text_of(errno));
@@ -218,14 +219,14 @@ void MeshConnector::establish(Attempt& attempt) {
 
 void MeshConnector::on_link_closed(std::uint32_t rank) {
   std::byte next{};
-  const auto count = ::recv(links_[rank].socket.fd(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  const auto count = ::recv(links_[rank].socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   // It has said something before it closed, so its mesh was complete: its words are for the first
   // operation.
   if (count > 0) {
     has_last_words_[rank] = true;
     return;
   }
-  links_[rank].socket.close();
+  links_[rank].socket.reset();
   ++missing_;
   redial_later(rank, "it closed the connection");
 }
@@ -240,7 +241,7 @@ void MeshConnector::redial_later(std::uint32_t rank, std::string trouble) {
 
 void MeshConnector::give_up(Attempt& attempt, std::string trouble) {
   attempt.over = true;
-  attempt.socket.close();
+  attempt.socket.reset();
   if (attempt.dialled) redial_later(attempt.dialled->value, std::move(trouble));
 }
 

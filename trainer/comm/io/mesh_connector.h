@@ -41,7 +41,7 @@ class MeshConnector {
 
  private:
   struct Attempt {
-    Socket socket;
+    FileDescriptor socket;
     Handshake handshake;
     std::optional<Rank> dialled;  ///< empty: the other side came to us
     bool connecting = false;

@@ -4,7 +4,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <memory>
@@ -31,8 +30,8 @@ Result<Addresses> numeric_address(const std::string& address, std::uint16_t port
   return Addresses(found, &::freeaddrinfo);
 }
 
-Result<Socket> open_socket(int family, const std::string& doing) {
-  Socket socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+Result<FileDescriptor> open_socket(int family, const std::string& doing) {
+  FileDescriptor socket(::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!socket.is_open()) return failure_from_errno(errno, doing);
   return socket;
 }
@@ -45,27 +44,23 @@ void send_at_once(int fd) {
 
 }  // namespace
 
-void Socket::close() {
-  if (fd_ >= 0) ::close(std::exchange(fd_, -1));
-}
-
-Result<Socket> listen_on(const std::string& address, std::uint16_t port) {
+Result<FileDescriptor> listen_on(const std::string& address, std::uint16_t port) {
   const std::string doing = "listening on the data address " + address;
   const auto addresses = numeric_address(address, port);
   if (!addresses) return tl::unexpected(addresses.error());
   auto socket = open_socket((*addresses)->ai_family, doing);
   if (!socket) return socket;
-  if (::bind(socket->fd(), (*addresses)->ai_addr, (*addresses)->ai_addrlen) != 0 ||
-      ::listen(socket->fd(), kBacklog) != 0) {
+  if (::bind(socket->get(), (*addresses)->ai_addr, (*addresses)->ai_addrlen) != 0 ||
+      ::listen(socket->get(), kBacklog) != 0) {
     return failure_from_errno(errno, doing);
   }
   return socket;
 }
 
-Result<std::uint16_t> local_port(const Socket& socket) {
+Result<std::uint16_t> local_port(const FileDescriptor& socket) {
   sockaddr_storage storage{};
   socklen_t length = sizeof storage;
-  if (::getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
+  if (::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&storage), &length) != 0) {
     return failure_from_errno(errno, "asking a listener for its port");
   }
   // Both families keep the port at the same place, in network order.
@@ -73,36 +68,36 @@ Result<std::uint16_t> local_port(const Socket& socket) {
   return ntohs(address->sin_port);
 }
 
-Result<Socket> start_connect(const std::string& address, std::uint16_t port) {
+Result<FileDescriptor> start_connect(const std::string& address, std::uint16_t port) {
   const std::string doing = "connecting to " + address + " port " + std::to_string(port);
   const auto addresses = numeric_address(address, port);
   if (!addresses) return tl::unexpected(addresses.error());
   auto socket = open_socket((*addresses)->ai_family, doing);
   if (!socket) return socket;
-  send_at_once(socket->fd());
-  if (::connect(socket->fd(), (*addresses)->ai_addr, (*addresses)->ai_addrlen) != 0 &&
+  send_at_once(socket->get());
+  if (::connect(socket->get(), (*addresses)->ai_addr, (*addresses)->ai_addrlen) != 0 &&
       errno != EINPROGRESS) {
     return failure_from_errno(errno, doing);
   }
   return socket;
 }
 
-Result<void> connect_outcome(const Socket& socket) {
+Result<void> connect_outcome(const FileDescriptor& socket) {
   int error = 0;
   socklen_t length = sizeof error;
-  if (::getsockopt(socket.fd(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &length) != 0) error = errno;
   if (error != 0) return failure_from_errno(error, "connecting");
   return {};
 }
 
-Result<Socket> accept_one(int listener) {
-  Socket socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+Result<FileDescriptor> accept_one(int listener) {
+  FileDescriptor socket(::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (socket.is_open()) {
-    send_at_once(socket.fd());
+    send_at_once(socket.get());
     return socket;
   }
   const bool nobody = errno == EAGAIN || errno == EINTR || errno == ECONNABORTED;
-  if (nobody) return Socket();
+  if (nobody) return FileDescriptor();
   return failure_from_errno(errno, "accepting a connection of the mesh");
 }
 

@@ -4,29 +4,29 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
+
+#include "base/io/file_descriptor.h"
 
 namespace dlaunch::trainer {
 
 Result<TextFile> TextFile::open(const std::string& path, std::uint64_t bytes_min) {
   const auto doing = "reading the training text " + path;
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.is_open()) {
     return failure_from_errno(errno, doing + " ([trainer.data] text; it must be on every host)");
   }
   struct stat facts {};
-  const bool known = ::fstat(fd, &facts) == 0;
+  const bool known = ::fstat(file.get(), &facts) == 0;
   const int trouble = errno;
   void* memory = MAP_FAILED;
   const auto bytes = known ? static_cast<std::uint64_t>(facts.st_size) : 0;
   const bool regular = known && S_ISREG(facts.st_mode);
   const bool long_enough = regular && bytes >= bytes_min && bytes > 0;
-  if (long_enough) memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);
+  if (long_enough) memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   const int map_trouble = errno;
-  ::close(fd);
   if (!known) return failure_from_errno(trouble, doing);
   if (!regular) return failure(std::error_code{}, doing + ": it is no regular file");
   if (!long_enough) {

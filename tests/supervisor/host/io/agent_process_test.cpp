@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/io/files.h"
 #include "tests/supervisor/host/io/field.h"
 
 namespace dlaunch::supervisor::host {

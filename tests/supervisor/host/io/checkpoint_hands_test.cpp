@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "supervisor/host/io/posix.h"
+#include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
 namespace {

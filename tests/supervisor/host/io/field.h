@@ -20,9 +20,10 @@
 #include <vector>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
+#include "base/io/files.h"
 #include "protocol/limits.h"
 #include "rendezvous/io/tls_server.h"
-#include "supervisor/host/io/posix.h"
 #include "supervisor/host/io/process_scan.h"
 
 namespace dlaunch::supervisor::host {

@@ -1,6 +1,7 @@
 // A trainer's generation with real processes: the worker socket from hello to the end.
 #include <gtest/gtest.h>
 
+#include "base/io/files.h"
 #include "tests/supervisor/host/io/field.h"
 
 namespace dlaunch::supervisor::host {

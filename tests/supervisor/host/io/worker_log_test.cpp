@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "base/io/files.h"
 #include "protocol/limits.h"
 #include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/file_progress.h"

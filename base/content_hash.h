@@ -1,4 +1,4 @@
-// XXH3-128 of a file's bytes, as checkpoints name it: 32 hex digits.
+// XXH3-128 of bytes, as checkpoints and preflight name it: 32 hex digits.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 struct XXH3_state_s;
 
-namespace dlaunch::checkpoint {
+namespace dlaunch {
 
 class ContentHash {
  public:
@@ -33,4 +33,4 @@ class ContentHash {
 /// 32 lower-case hex digits.
 [[nodiscard]] bool is_content_hash(std::string_view text);
 
-}  // namespace dlaunch::checkpoint
+}  // namespace dlaunch

@@ -1,4 +1,4 @@
-#include "trainer/checkpoint/content_hash.h"
+#include "base/content_hash.h"
 
 #include <xxhash.h>
 
@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace dlaunch::checkpoint {
+namespace dlaunch {
 
 void ContentHash::Free::operator()(XXH3_state_s* state) const { ::XXH3_freeState(state); }
 
@@ -45,4 +45,4 @@ bool is_content_hash(std::string_view text) {
   return text.size() == 32 && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-}  // namespace dlaunch::checkpoint
+}  // namespace dlaunch
