@@ -1,17 +1,14 @@
 // [program]: any other program than the trainer.
 #include <algorithm>
-#include <array>
 #include <regex>
 #include <utility>
 
 #include "launcher/config/train_sections.h"
+#include "protocol/placeholder.h"
 
 namespace dlaunch::launcher::config {
 namespace {
 
-// What the agent replaces, in each argument of `wrap` and `command`.
-constexpr std::array<std::string_view, 7> kPlaceholders = {
-    "rank", "local_rank", "world_size", "local_world_size", "host", "generation", "job"};
 constexpr std::size_t kPatternBytesMax = 1024;
 
 void check_placeholders(Section& section, const char* key, const std::vector<std::string>& words) {
@@ -20,11 +17,10 @@ void check_placeholders(Section& section, const char* key, const std::vector<std
       const auto end = word.find('}', at);
       if (end == std::string::npos) break;
       const auto name = word.substr(at + 2, end - at - 2);
-      if (std::find(kPlaceholders.begin(), kPlaceholders.end(), name) != kPlaceholders.end()) {
-        continue;
-      }
+      const auto& known = protocol::kPlaceholders;
+      if (std::ranges::find(known, name, &protocol::PlaceholderName::name) != known.end()) continue;
       std::string expected = "expected one of";
-      for (const auto& known : kPlaceholders) expected += " ${" + std::string(known) + "}";
+      for (const auto& each : known) expected += " ${" + std::string(each.name) + "}";
       section.wrong(key, "`" + std::string(key) + "` holds the unknown ${" + name + "}",
                     expected + "; a shell's own variable is written $" + name);
     }

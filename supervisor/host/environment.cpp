@@ -1,5 +1,7 @@
 #include "supervisor/host/environment.h"
 
+#include "protocol/placeholder.h"
+
 namespace dlaunch::supervisor::host {
 namespace {
 
@@ -15,6 +17,27 @@ std::string replace(std::string text, const std::map<std::string, std::string>& 
     at = end + 1;
   }
   return result;
+}
+
+std::string value_of(protocol::Placeholder placeholder, const Place& place) {
+  using enum protocol::Placeholder;
+  switch (placeholder) {
+    case rank:
+      return std::to_string(place.rank.value);
+    case local_rank:
+      return std::to_string(place.local_rank);
+    case world_size:
+      return std::to_string(place.prepare.world_size());
+    case local_world_size:
+      return std::to_string(place.prepare.workers());
+    case host:
+      return place.host;
+    case generation:
+      return std::to_string(place.generation.value);
+    case job:
+      return place.job_id;
+  }
+  return "";
 }
 
 }  // namespace
@@ -60,15 +83,10 @@ std::map<std::string, std::string> make_environment(const protocol::JobSpec& job
 }
 
 std::vector<std::string> make_argv(const protocol::JobSpec& job, const Place& place) {
-  const std::map<std::string, std::string> values = {
-      {"rank", std::to_string(place.rank.value)},
-      {"local_rank", std::to_string(place.local_rank)},
-      {"world_size", std::to_string(place.prepare.world_size())},
-      {"local_world_size", std::to_string(place.prepare.workers())},
-      {"host", place.host},
-      {"generation", std::to_string(place.generation.value)},
-      {"job", place.job_id},
-  };
+  std::map<std::string, std::string> values;
+  for (const auto& [placeholder, name] : protocol::kPlaceholders) {
+    values.emplace(name, value_of(placeholder, place));
+  }
   std::vector<std::string> argv;
   for (const auto& word : job.wrap()) argv.push_back(replace(word, values));
   for (const auto& word : job.command()) argv.push_back(replace(word, values));

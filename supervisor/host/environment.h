@@ -31,8 +31,8 @@ struct Place {
 [[nodiscard]] std::map<std::string, std::string> make_environment(const protocol::JobSpec& job,
                                                                   const Place& place);
 
-/// wrap + command with ${rank}, ${local_rank}, ${world_size}, ${local_world_size}, ${host},
-/// ${generation} and ${job} replaced; other text stays as it is.
+/// wrap + command with the placeholders of protocol/placeholder.h replaced; other text stays as it
+/// is.
 [[nodiscard]] std::vector<std::string> make_argv(const protocol::JobSpec& job, const Place& place);
 
 }  // namespace dlaunch::supervisor::host
