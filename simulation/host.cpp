@@ -212,7 +212,8 @@ void Host::perform(agent::CheckSelf&) {
 }
 
 void Host::perform(agent::CommitCheckpoint& c) {
-  later(kDiskTime, agent::CommitDone{c.commit.step(), world_.commit(c.generation, c.commit)});
+  later(kDiskTime,
+        agent::CommitDone{c.generation, c.commit.step(), world_.commit(c.generation, c.commit)});
 }
 
 void Host::perform(agent::InspectCheckpoints&) {

@@ -138,10 +138,13 @@ void Agent::Impl::on(Instant now, const LinkSeen& e) {
 
 void Agent::Impl::on(Instant, const CommitDone& e) {
   protocol::AgentFrame frame;
-  frame.mutable_committed()->set_step(e.step);
-  frame.mutable_committed()->set_error(e.error);
-  send(std::move(frame));
-  if (e.error.empty()) tell_all(protocol::worker::Committed{Step{e.step}});
+  auto& committed = *frame.mutable_committed();
+  committed.set_step(e.step);
+  committed.set_error(e.error);
+  if (e.generation == generation_) keep_newest(committed_, committed);
+  send(std::move(frame), e.generation);
+  if (e.error.empty() && e.generation == generation_)
+    tell_all(protocol::worker::Committed{Step{e.step}});
 }
 
 void Agent::Impl::on(Instant, const Inspected& e) {

@@ -1,6 +1,7 @@
 // The inside of the agent machine. Included by agent*.cpp only.
 #pragma once
 
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -15,6 +16,15 @@
 
 namespace dlaunch::supervisor::host {
 
+// Reports of a checkpoint wait for another connection; those that are older are superseded.
+constexpr std::size_t kReportsKept = 4;
+
+template <class Report>
+void keep_newest(std::deque<Report>& kept, const Report& report) {
+  kept.push_back(report);
+  if (kept.size() > kReportsKept) kept.pop_front();
+}
+
 /// A worker process of the present generation, alive or ended.
 struct Worker {
   std::uint32_t local_rank = 0;
@@ -27,6 +37,7 @@ struct Worker {
   std::optional<protocol::worker::Ready> endpoint;
   bool connected = false;
   std::optional<std::uint64_t> restored;
+  std::deque<protocol::Written> written;  ///< the newest, for a connection that loses them
 };
 
 class Agent::Impl {
@@ -102,6 +113,9 @@ class Agent::Impl {
   [[nodiscard]] Place place_of(Rank rank, std::uint32_t local_rank) const;
   void start_workers(Instant now, const protocol::Endpoint* master);
   void tell_all(const protocol::AgentMessage::Body& body);
+  void say_connected();
+  void say_restored();
+  void repeat_checkpoints();
   void beat(Instant now);
   void send(protocol::AgentFrame frame, Generation about);
   void send(protocol::AgentFrame frame) { send(std::move(frame), generation_); }
@@ -132,6 +146,7 @@ class Agent::Impl {
   std::optional<protocol::Prepared> prepared_;
   std::map<Rank, Worker> workers_;
   EvidenceBook evidence_;
+  std::deque<protocol::Committed> committed_;  ///< of this generation, the newest
   std::map<std::string, bool> links_;
   std::vector<Command> out_;
 };

@@ -54,6 +54,7 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       if (newer) {
         // Workers of before are not of the new generation, whatever is ordered about it.
         prepared_.reset();
+        committed_.clear();
         aborted_ = false;
         stop_told_ = false;
         stop_signalled_ = false;
@@ -105,6 +106,9 @@ void Agent::Impl::obey(Instant now, const protocol::Welcome& order) {
     *frame.mutable_evidence() = dated(entry, now);
     send(std::move(frame), entry.generation);
   }
+  repeat_checkpoints();
+  // Perhaps they went while nobody heard it, long after the order to end them.
+  if (std::holds_alternative<Idle>(state_)) send_gone();
   if (!self_) {
     out_.push_back(CheckSelf{job_});
     return;
@@ -208,6 +212,10 @@ void Agent::Impl::start_workers(Instant now, const protocol::Endpoint* master) {
 }
 
 void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
+  if (std::holds_alternative<Joining>(state_)) {  // the answers may have been lost
+    say_connected();
+    return say_restored();
+  }
   if (!std::holds_alternative<Ready>(state_)) return;
   state_ = Joining{};
   if (!job_.trainer()) {

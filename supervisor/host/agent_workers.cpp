@@ -28,15 +28,10 @@ void Agent::Impl::on(Instant, const WorkerStarted& e) {
   if (job_.trainer() || !std::holds_alternative<Joining>(state_)) return;
   // A program joins by itself: for the generation it is connected and restored once it runs.
   worker->status.set_state(protocol::WORKER_RESTORED);
-  const bool all = std::all_of(workers_.begin(), workers_.end(),
-                               [](const auto& entry) { return entry.second.pid != 0; });
-  if (!all) return;
-  AgentFrame connected;
-  connected.mutable_connected();
-  send(std::move(connected));
-  AgentFrame restored;
-  restored.mutable_restored();
-  send(std::move(restored));
+  worker->connected = true;
+  worker->restored = 0;
+  say_connected();
+  say_restored();
 }
 
 void Agent::Impl::on(Instant now, const WorkerNotStarted& e) {
@@ -141,6 +136,10 @@ void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Parked& 
 
 void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Connected&) {
   worker.connected = true;
+  say_connected();
+}
+
+void Agent::Impl::say_connected() {
   const bool all = std::all_of(workers_.begin(), workers_.end(),
                                [](const auto& entry) { return entry.second.connected; });
   if (!all || !std::holds_alternative<Joining>(state_)) return;
@@ -152,11 +151,15 @@ void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Connecte
 void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Restored& line) {
   worker.restored = line.step.value;
   worker.status.set_state(protocol::WORKER_RESTORED);
+  say_restored();
+}
+
+void Agent::Impl::say_restored() {
   const bool all = std::all_of(workers_.begin(), workers_.end(),
                                [](const auto& entry) { return entry.second.restored.has_value(); });
-  if (!all || !std::holds_alternative<Joining>(state_)) return;
+  if (!all || workers_.empty() || !std::holds_alternative<Joining>(state_)) return;
   AgentFrame frame;
-  frame.mutable_restored()->set_step(line.step.value);
+  frame.mutable_restored()->set_step(*workers_.begin()->second.restored);
   send(std::move(frame));
 }
 
@@ -185,7 +188,26 @@ void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Written&
   written.set_bytes(line.bytes);
   written.set_hash(line.hash);
   written.set_seconds(line.seconds);
+  keep_newest(worker.written, written);
   send(std::move(frame));
+}
+
+/// On its way when the connection broke, or said while there was none. The controller ignores what
+/// it has heard already.
+void Agent::Impl::repeat_checkpoints() {
+  if (aborted_) return;
+  for (const auto& [rank, worker] : workers_) {
+    for (const auto& written : worker.written) {
+      AgentFrame frame;
+      *frame.mutable_written() = written;
+      send(std::move(frame));
+    }
+  }
+  for (const auto& committed : committed_) {
+    AgentFrame frame;
+    *frame.mutable_committed() = committed;
+    send(std::move(frame));
+  }
 }
 
 void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Failing& line) {

@@ -78,6 +78,7 @@ struct SelfChecked {
   std::string data_interface;  ///< the interface that has the data address; empty: loopback
 };
 struct CommitDone {
+  Generation generation;
   std::uint64_t step = 0;
   std::string error;
 };

@@ -49,11 +49,13 @@ void Checkpoints::begin_generation(std::uint32_t world_size) {
   world_size_ = world_size;
   partial_.clear();
   committing_.clear();
+  committed_.reset();
 }
 
 std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& written) {
   const Step step{written.step()};
-  if (steps_.contains(step) || committing_.contains(step)) return std::nullopt;
+  const bool late = committed_ && step <= *committed_;  // told again after a reconnect
+  if (late || steps_.contains(step) || committing_.contains(step)) return std::nullopt;
   auto& files = partial_[step];
   files[Rank{written.rank()}] = written;
   if (files.size() < world_size_) return std::nullopt;
@@ -81,6 +83,7 @@ std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& wr
 void Checkpoints::committed(Step step) {
   committing_.erase(step);
   damaged_.erase(step);
+  committed_ = std::max(committed_, std::optional(step));
   steps_.insert(step);
   while (steps_.size() > std::max(1U, keep_)) steps_.erase(steps_.begin());
 }

@@ -26,7 +26,7 @@ class Checkpoints {
   /// Partial ones of older generations are nothing any more.
   void begin_generation(std::uint32_t world_size);
   /// The order to commit, once the last rank has written: files by rank, and what may be deleted
-  /// after the rename so that `keep` are left. Never the newest.
+  /// after the rename so that `keep` are left. Never the newest. A rank may say it again.
   [[nodiscard]] std::optional<protocol::Commit> written(const protocol::Written& written);
   void committed(Step step);
   /// It could not be renamed; a later one may.
@@ -45,6 +45,7 @@ class Checkpoints {
   std::set<Step> steps_;
   std::set<Step> damaged_;
   std::set<Step> committing_;
+  std::optional<Step> committed_;  ///< the newest of this generation
   std::map<Step, std::map<Rank, protocol::Written>> partial_;
   nanoseconds save_cost_{};
 };

@@ -238,7 +238,7 @@ class AgentProcess {
   void perform(CommitCheckpoint& c) {
     asio::post(pool_, [this, c = std::move(c)] {
       auto error = commit_checkpoint(checkpoint_directory_, c.generation, c.commit);
-      driver_->post(CommitDone{c.commit.step(), std::move(error)});
+      driver_->post(CommitDone{c.generation, c.commit.step(), std::move(error)});
     });
   }
 

@@ -269,9 +269,93 @@ TEST(AgentCheckpoints, AreCommittedOnOrderAndTheWorkersLearnIt) {
   ASSERT_EQ(commits.size(), 1U);
   EXPECT_EQ(commits[0].generation, Generation{2});
   (void)machine.take();
-  machine.put(CommitDone{820, ""});
+  machine.put(CommitDone{Generation{2}, 820, ""});
   EXPECT_EQ(machine.only(AgentFrame::kCommitted).committed().step(), 820U);
   EXPECT_EQ(machine.all<TellWorker>().size(), 2U);
+}
+
+TEST(AgentCheckpoints, AreReportedAgainAfterAConnectionThatMayHaveLostThem) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(2);
+  protocol::worker::Written written;
+  written.step = Step{820};
+  machine.say(2, 2, written);
+  machine.put(ConnectionDown{"reset"});
+  machine.say(3, 2, written);
+  machine.put(CommitDone{Generation{2}, 810, ""});
+  (void)machine.take();
+  machine.put(ConnectionUp{});
+  EXPECT_EQ(machine.count(AgentFrame::kWritten), 0U) << "not before it is welcomed";
+  machine.welcome();
+  EXPECT_EQ(machine.count(AgentFrame::kWritten), 2U);
+  EXPECT_EQ(machine.only(AgentFrame::kCommitted).committed().step(), 810U);
+  EXPECT_EQ(machine.only(AgentFrame::kCommitted).generation(), 2U);
+
+  for (std::uint64_t step = 830; step < 930; step += 10) {
+    written.step = Step{step};
+    machine.say(2, 2, written);
+  }
+  machine.put(ConnectionDown{"reset"});
+  (void)machine.take();
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  EXPECT_EQ(machine.count(AgentFrame::kWritten), 5U) << "four of rank 2, one of rank 3";
+
+  machine.abort(2);
+  machine.put(AllGone{});
+  machine.make_training(3);
+  machine.put(ConnectionDown{"reset"});
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  EXPECT_EQ(machine.count(AgentFrame::kWritten), 0U) << "those are of an older generation";
+  EXPECT_EQ(machine.count(AgentFrame::kCommitted), 0U);
+}
+
+TEST(AgentCheckpoints, ACommitOfAnOlderGenerationIsNotTakenForThePresentOnes) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(3);
+  machine.put(CommitDone{Generation{2}, 810, ""});
+  EXPECT_EQ(machine.only(AgentFrame::kCommitted).generation(), 2U);
+  EXPECT_TRUE(machine.all<TellWorker>().empty());
+}
+
+TEST(AgentStart, ItsAnswersAreRepeatedWhenTheOrderIs) {
+  Machine machine;
+  machine.make_ready();
+  machine.prepare(1);
+  for (const std::uint32_t rank : {2U, 3U}) {
+    machine.started(rank, 1);
+    machine.say(rank, 1, protocol::worker::Ready{"10.0.0.2", static_cast<std::uint16_t>(rank)});
+  }
+  machine.assign(1);
+  machine.put(ConnectionDown{"reset"});
+  for (const std::uint32_t rank : {2U, 3U}) {
+    machine.say(rank, 1, protocol::worker::Connected{});
+    machine.say(rank, 1, protocol::worker::Restored{Step{800}});
+  }
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  (void)machine.take();
+  machine.assign(1);
+  EXPECT_EQ(machine.count(AgentFrame::kConnected), 1U);
+  EXPECT_EQ(machine.only(AgentFrame::kRestored).restored().step(), 800U);
+  EXPECT_TRUE(machine.all<TellWorker>().empty()) << "the workers were told before";
+}
+
+TEST(AgentEnd, ThatNothingIsLeftIsSaidAgainToWhoMayNotHaveHeardIt) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  machine.put(Undead{"process 103 sleeps in the kernel"});
+  machine.put(ConnectionDown{"reset"});
+  machine.put(AllGone{});
+  (void)machine.take();
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  EXPECT_EQ(machine.only(AgentFrame::kWorkersGone).generation(), 1U);
 }
 
 }  // namespace

@@ -77,6 +77,20 @@ TEST(Checkpoints, ForgetPartsOfAnOlderGeneration) {
   EXPECT_TRUE(checkpoints.written(part(20, 0)));
 }
 
+TEST(Checkpoints, AReportThatIsRepeatedLongAfterItsCommitStartsNoOther) {
+  Checkpoints checkpoints(1);
+  checkpoints.begin_generation(2);
+  for (const std::uint64_t step : {20U, 40U}) {
+    EXPECT_FALSE(checkpoints.written(part(step, 0)));
+    EXPECT_TRUE(checkpoints.written(part(step, 1)));
+    checkpoints.committed(Step{step});
+  }
+  for (const std::uint32_t rank : {0U, 1U}) {
+    EXPECT_FALSE(checkpoints.written(part(20, rank))) << "it is deleted already";
+    EXPECT_FALSE(checkpoints.written(part(40, rank)));
+  }
+}
+
 TEST(Checkpoints, AFailedOneMayBeWrittenAgain) {
   Checkpoints checkpoints(3);
   checkpoints.begin_generation(1);
