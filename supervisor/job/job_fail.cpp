@@ -35,6 +35,7 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
   std::optional<Happening> happening;
   if (evidence.has_worker_exited()) {
     const auto& exited = evidence.worker_exited();
+    if (present) note_start(host, Rank{exited.rank()}, exited.pid());
     record("worker_exited", host, Rank{exited.rank()},
            exited.signal() != 0 ? signal_name(exited.signal())
                                 : "exit code " + std::to_string(exited.code()));

@@ -138,6 +138,7 @@ class Job::Impl {
 
   void on_stop_confirmed(Instant now, HostId host);
   void on_workers_gone(Instant now, HostId host);
+  void note_start(HostId host, Rank rank, std::uint32_t pid);
   void note_exit(const protocol::WorkerExited& exited, bool no_fault);
 
   // ---- deadlines

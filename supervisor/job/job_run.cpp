@@ -76,15 +76,21 @@ void Job::Impl::on(Instant now, const FromAgent& e) {
 
 void Job::Impl::on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat) {
   for (const auto& status : heartbeat.workers()) {
-    const auto known = ranks_.all().find(Rank{status.rank()});
-    const bool started = status.pid() != 0 && known != ranks_.all().end() &&
-                         known->second.status.pid() != status.pid();
-    if (started) {
-      record("worker_started", host, Rank{status.rank()}, "pid " + std::to_string(status.pid()));
-    }
+    note_start(host, Rank{status.rank()}, status.pid());
     ranks_.heard(host, status, now);
   }
   note_progress(now);
+}
+
+/// Told by a heartbeat, or first by the end of one that did not live long enough for that.
+void Job::Impl::note_start(HostId host, Rank rank, std::uint32_t pid) {
+  const auto known = ranks_.all().find(rank);
+  if (pid == 0 || known == ranks_.all().end() || known->second.host != host ||
+      known->second.status.pid() == pid) {
+    return;
+  }
+  record("worker_started", host, rank, "pid " + std::to_string(pid));
+  ranks_.started(rank, pid);
 }
 
 /// The first new step closes the incident; `best_step_` never goes back. What a generation did just

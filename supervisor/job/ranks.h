@@ -29,6 +29,7 @@ class Ranks {
   void begin_generation(const rendezvous::Plan& plan, Instant now);
   /// Statuses of ranks that are not this host's are ignored.
   void heard(HostId host, const protocol::WorkerStatus& status, Instant now);
+  void started(Rank rank, std::uint32_t pid) { ranks_[rank].status.set_pid(pid); }
   /// Its process ended after `step` steps; `properly`: nothing more is wanted of it.
   void ended(Rank rank, std::optional<Step> step, bool properly);
   /// Whatever ran there is not there any more, as far as can be seen.

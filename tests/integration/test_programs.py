@@ -145,6 +145,15 @@ def test_a_program_of_any_language_runs(make):
     assert (job.directory / "out-1").read_text() == "1\n"
 
 
+def test_a_program_that_ends_at_once_is_said_to_have_started(make):
+    job = make({"trainer": None, "checkpoint": None, "program": {"command": ["/bin/true"]}})
+    code, output = job.run()
+    assert code == 0, output
+    events = [e for e in job.events("worker_started", "worker_exited") if e["rank"] == 1]
+    assert [e["event"] for e in events] == ["worker_started", "worker_exited"]
+    assert events[0]["host"] == "here2" and events[0]["detail"].startswith("pid ")
+
+
 # Failures that are worth another try.
 
 
