@@ -42,7 +42,7 @@ struct TellWorker {
 /// SIGTERM to each worker's process group.
 struct AskWorkersToEnd {};
 /// SIGCONT + SIGKILL to every process of the job on this host but agent and holder, until two scans
-/// find none: AllGone, else Undead.
+/// find none: AllGone. Undead before it when that takes long.
 struct KillAll {};
 struct PickPort {
   Generation generation;

@@ -36,6 +36,7 @@ namespace {
 
 constexpr nanoseconds kScanEvery = 10ms;
 constexpr nanoseconds kUndeadAfter = 5s;
+constexpr nanoseconds kUndeadLook = 1s;     // a device that hangs may take minutes
 constexpr nanoseconds kLookEvery = 100ms;   // process states and the data link
 constexpr int kLooksPerFileLook = 10;       // a shared file system is asked once a second
 constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
@@ -168,6 +169,7 @@ class AgentProcess {
     for (const auto& [rank, worker] : workers_) worker->strike();
     sweep_began_ = monotonic_now();
     empty_scans_ = 0;
+    undead_ = false;
     sweep_once();
   }
 
@@ -181,16 +183,15 @@ class AgentProcess {
       driver_->put(AllGone{});
       return;
     }
-    if (monotonic_now() - sweep_began_ > kUndeadAfter) {
+    if (monotonic_now() - sweep_began_ > kUndeadAfter && !std::exchange(undead_, true)) {
       std::string pids;
       for (const auto pid : found) pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
       driver_->put(
           Undead{"these processes do not die of SIGKILL, they sleep in the kernel (device or "
                  "storage): " +
                  pids});
-      return;
     }
-    sweep_.expires_after(kScanEvery);
+    sweep_.expires_after(undead_ ? kUndeadLook : kScanEvery);
     sweep_.async_wait([this](const boost::system::error_code& code) {
       if (!code) sweep_once();
     });
@@ -369,6 +370,7 @@ class AgentProcess {
   nanoseconds stale_after_ = 60s;
   Instant sweep_began_;
   int empty_scans_ = 0;
+  bool undead_ = false;  ///< said of this sweep
   int code_ = kAgentOver;
 };
 

@@ -236,6 +236,32 @@ TEST(Sweep, EndsGrandchildrenInSessionsOfTheirOwnAndNothingElse) {
   }
 }
 
+TEST(Sweep, WhatDoesNotDieIsLookedForUntilItIsGone) {
+  Field field;
+  const auto group = "/sys/fs/cgroup/freezer/" + field.job();
+  std::error_code code;
+  if (::geteuid() != 0 || !std::filesystem::create_directory(group, code)) {
+    GTEST_SKIP() << "only root may freeze a group, where there is version 1";
+  }
+  field.bring_up(shell_job("echo $$ > " + field.directory() + "/pid; " + kStay));
+  field.run_program(1);
+  ASSERT_TRUE(field.until([&] { return pid_in(field.directory() + "/pid") > 0; }));
+  const auto pid = pid_in(field.directory() + "/pid");
+  std::ofstream(group + "/cgroup.procs") << pid;
+  std::ofstream(group + "/freezer.state") << "FROZEN";
+  field.send(1, [](auto& frame) { frame.mutable_abort()->set_reason("test"); });
+  EXPECT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
+  const auto* evidence = field.last(AgentFrame::kEvidence);
+  const auto sentence = evidence == nullptr ? "" : evidence->evidence().finding().sentence();
+  EXPECT_NE(sentence.find(std::to_string(pid)), std::string::npos) << sentence;
+  const auto* gone = field.last(AgentFrame::kWorkersGone);
+  EXPECT_TRUE(gone == nullptr || gone->generation() < 1);
+  std::ofstream(group + "/freezer.state") << "THAWED";
+  EXPECT_TRUE(field.comes(AgentFrame::kWorkersGone, 1)) << field.log();
+  EXPECT_TRUE(field.until([&] { return std::filesystem::remove(group, code); })) << code.message();
+  field.run_program(2);
+}
+
 TEST(Holder, StartsAKilledAgentAgainAndTheOldWorkersAreGone) {
   Field field;
   const auto base = field.directory();
