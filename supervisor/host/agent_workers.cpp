@@ -44,6 +44,7 @@ void Agent::Impl::on(Instant now, const WorkerNotStarted& e) {
   finding.set_kind("spawn_failed");
   finding.set_sentence(e.sentence);
   finding.set_rank(e.rank.value);
+  out_.push_back(KeepLogs{e.generation});
   testify(now, e.generation, std::move(evidence));
 }
 
@@ -57,6 +58,7 @@ void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   const bool struck =
       std::holds_alternative<Clearing>(state_) || std::holds_alternative<Leaving>(state_);
   if (struck && !e.by_itself) return;
+  if ((e.code != 0 || e.signal != 0) && !stop_signalled_) out_.push_back(KeepLogs{e.generation});
   protocol::Evidence evidence;
   auto& exited = *evidence.mutable_worker_exited();
   exited.set_rank(e.rank.value);

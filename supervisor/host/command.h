@@ -67,6 +67,10 @@ struct FindMark {
   std::string directory;
   std::string mark;
 };
+/// A worker of this generation failed: its logs are kept, if it is the first.
+struct KeepLogs {
+  Generation generation;
+};
 /// The end: flush what is queued, remove the job's sockets, tell the holder all is over, exit.
 struct Exit {
   std::string reason;
@@ -78,6 +82,6 @@ struct Note {
 
 using Command =
     std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll, PickPort,
-                 CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark, Exit, Note>;
+                 CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark, KeepLogs, Exit, Note>;
 
 }  // namespace dlaunch::supervisor::host

@@ -130,6 +130,8 @@ class AgentProcess {
     if (report_) report_(line.dump());
   }
 
+  [[nodiscard]] std::string logs() const { return bootstrap_.directory() + "/logs"; }
+
   // ---- commands
 
   void perform(Send& c) { connection_->send(std::move(c.frame)); }
@@ -140,7 +142,7 @@ class AgentProcess {
   }
 
   void perform(StartWorker& c) {
-    trim_logs(bootstrap_.directory() + "/logs", Generation{1}, kLogBytesMax);
+    trim_logs(logs(), kLogBytesMax);
     WorkerHands::Setting setting;
     setting.directory = bootstrap_.directory();
     setting.step_pattern = step_pattern_;
@@ -152,6 +154,8 @@ class AgentProcess {
     workers_[worker->rank()] = worker;
     worker->start();
   }
+
+  void perform(KeepLogs& c) { keep_logs(logs(), c.generation); }
 
   void perform(TellWorker& c) {
     const auto found = workers_.find(c.rank);

@@ -15,6 +15,10 @@ namespace dlaunch::supervisor::host {
 
 namespace fs = std::filesystem;
 
+namespace {
+constexpr const char* kFirstFailure = "/first-failure";
+}
+
 Result<WorkerLog> WorkerLog::open(const std::string& directory, Generation generation, Rank rank) {
   const auto folder = directory + "/generation-" + std::to_string(generation.value);
   // Not by the process's mask: workers inherit that, and their files are their own business.
@@ -69,7 +73,16 @@ void WorkerLog::finish() {
   if (!partial_.empty()) keep(std::exchange(partial_, ""));
 }
 
-void trim_logs(const std::string& directory, Generation keep, std::uint64_t bytes_max) {
+void keep_logs(const std::string& directory, Generation generation) {
+  const Fd file(
+      ::open((directory + kFirstFailure).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  // Without it the logs may be trimmed some day; the incident has their last lines.
+  if (file.is_open()) (void)write_all(file.get(), std::to_string(generation.value));
+}
+
+void trim_logs(const std::string& directory, std::uint64_t bytes_max) {
+  const auto marked = read_file(directory + kFirstFailure, 32).value_or("");
+  const auto keep = std::strtoull(marked.c_str(), nullptr, 10);
   std::error_code code;
   std::map<std::uint64_t, std::pair<fs::path, std::uint64_t>> generations;
   std::uint64_t total = 0;
@@ -85,7 +98,7 @@ void trim_logs(const std::string& directory, Generation keep, std::uint64_t byte
   }
   for (const auto& [number, entry] : generations) {
     if (total <= bytes_max || number == generations.rbegin()->first) return;
-    if (number == keep.value) continue;
+    if (number == keep) continue;
     fs::remove_all(entry.first, code);
     total -= entry.second;
   }

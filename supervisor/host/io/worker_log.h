@@ -41,8 +41,10 @@ class WorkerLog {
   std::deque<std::string> last_lines_;
 };
 
-/// Deletes the oldest generations' logs until at most `bytes_max` are left, never `keep` (the first
-/// that failed) and never the newest.
-void trim_logs(const std::string& directory, Generation keep, std::uint64_t bytes_max);
+/// Marks the generation that failed first; a later one changes nothing, nor does another agent.
+void keep_logs(const std::string& directory, Generation generation);
+/// Deletes the oldest generations' logs until at most `bytes_max` are left, never the one marked by
+/// keep_logs and never the newest.
+void trim_logs(const std::string& directory, std::uint64_t bytes_max);
 
 }  // namespace dlaunch::supervisor::host

@@ -42,6 +42,27 @@ TEST(AgentEvidence, TellsHowAWorkerEnded) {
   EXPECT_EQ(machine.count(AgentFrame::kEvidence), 1U) << "one end is one piece of evidence";
 }
 
+TEST(AgentEvidence, OfAFailureKeepsTheLogsOfItsGeneration) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  machine.killed(2, 1);
+  EXPECT_TRUE(machine.all<KeepLogs>().empty()) << "the agent ended it itself";
+  machine.put(AllGone{});
+  machine.make_training(2);
+  machine.killed(3, 2);
+  ASSERT_EQ(machine.all<KeepLogs>().size(), 1U);
+  EXPECT_EQ(machine.all<KeepLogs>()[0].generation, Generation{2});
+  (void)machine.take();
+  WorkerEnded finished;
+  finished.rank = Rank{2};
+  finished.generation = Generation{2};
+  machine.put(finished);
+  EXPECT_EQ(machine.count(AgentFrame::kEvidence), 1U);
+  EXPECT_TRUE(machine.all<KeepLogs>().empty()) << "it ended well";
+}
+
 TEST(AgentEvidence, IsRepeatedOnEachConnectionUntilAcknowledged) {
   Machine machine;
   machine.make_ready();
