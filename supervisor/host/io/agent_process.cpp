@@ -21,6 +21,7 @@
 #include "base/io/files.h"
 #include "supervisor/host/agent.h"
 #include "supervisor/host/io/checkpoint_hands.h"
+#include "supervisor/host/io/checkpoint_lock.h"
 #include "supervisor/host/io/connection.h"
 #include "supervisor/host/io/file_progress.h"
 #include "supervisor/host/io/oom.h"
@@ -307,7 +308,10 @@ class AgentProcess {
     mark_.cancel();
     {
       const std::lock_guard guard(lock_mutex_);
-      if (!locked_.empty()) release_lock(locked_, bootstrap_.job);
+      if (!locked_.empty()) {
+        remove_marks(locked_);
+        release_lock(locked_, bootstrap_.job);
+      }
       locked_.clear();  // a renewal that waits its turn would take it again
     }
     connection_->finish(kFlushLimit, [this] { context_.stop(); });

@@ -1,6 +1,5 @@
 #include "supervisor/host/io/checkpoint_hands.h"
 
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <string_view>
 
 #include "base/io/files.h"
+#include "supervisor/host/io/checkpoint_lock.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
-constexpr const char* kLock = "/.dlaunch-lock";
 constexpr const char* kMark = ".dlaunch-mark-";
 
 /// "step-800" → 800; nothing for "step-800.g3.partial", "step-" or "step-08x".
@@ -132,15 +131,6 @@ Result<void> set_aside(const std::string& target) {
   return {};
 }
 
-void remove_marks(const std::string& directory) {
-  std::error_code code;
-  for (const auto& entry : fs::directory_iterator(directory, code)) {
-    if (!entry.path().filename().string().starts_with(kMark)) continue;
-    std::error_code ignored;  // what cannot be removed is in nobody's way
-    fs::remove(entry.path(), ignored);
-  }
-}
-
 }  // namespace
 
 std::string commit_checkpoint(const std::string& directory, Generation generation,
@@ -177,26 +167,13 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
     found.set_error(say(Error{code, "making " + directory}));
     return found;
   }
-  const auto probe = directory + "/.dlaunch-probe-" + std::to_string(::getpid());
-  if (const auto written = replace_file(probe, job); !written) {
-    found.set_error(say(written.error()));
+  const auto holder = take_lock(directory, job, stale_after);
+  if (!holder) {
+    found.set_error(say(holder.error()));
     return found;
   }
-  struct stat probe_status {
-  }, lock_status{};
-  const bool probed = ::stat(probe.c_str(), &probe_status) == 0;
-  ::unlink(probe.c_str());
-  const auto lock = directory + kLock;
-  const auto holder = read_file(lock, 4096);
-  if (holder && *holder != job && probed && ::stat(lock.c_str(), &lock_status) == 0) {
-    const auto age = seconds(probe_status.st_mtim.tv_sec - lock_status.st_mtim.tv_sec);
-    if (age < stale_after) {
-      found.set_locked_by(*holder);
-      return found;
-    }
-  }
-  if (const auto taken = replace_file(lock, job); !taken) {
-    found.set_error(say(taken.error()));
+  if (*holder) {
+    found.set_locked_by((*holder)->empty() ? "that is about to begin" : **holder);
     return found;
   }
   std::vector<std::uint64_t> steps;
@@ -228,6 +205,15 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
   return found;
 }
 
+void remove_marks(const std::string& directory) {
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    if (!entry.path().filename().string().starts_with(kMark)) continue;
+    std::error_code ignored;  // what cannot be removed is in nobody's way
+    fs::remove(entry.path(), ignored);
+  }
+}
+
 std::string leave_mark(const std::string& directory, const std::string& mark) {
   remove_marks(directory);
   const auto written = replace_file(directory + "/" + kMark + mark, "");
@@ -239,22 +225,6 @@ std::string look_for_mark(const std::string& directory, const std::string& mark)
   const auto path = directory + "/" + kMark + mark;
   if (::stat(path.c_str(), &status) == 0) return "";
   return say(Error{std::error_code(errno, std::generic_category()), "looking for " + path});
-}
-
-Result<void> renew_lock(const std::string& directory, const std::string& job) {
-  const auto holder = read_file(directory + kLock, 4096);
-  if (holder && *holder != job) {
-    return failure(std::errc::device_or_resource_busy,
-                   "renewing the lock of " + directory + ", which the job " + *holder + " took");
-  }
-  return replace_file(directory + kLock, job);
-}
-
-void release_lock(const std::string& directory, const std::string& job) {
-  const auto holder = read_file(directory + kLock, 4096);
-  if (!holder || *holder != job) return;
-  remove_marks(directory);
-  ::unlink((directory + kLock).c_str());
 }
 
 }  // namespace dlaunch::supervisor::host

@@ -18,8 +18,7 @@ namespace dlaunch::supervisor::host {
                                             const protocol::Commit& order);
 
 /// Makes the directory where it is missing, proves that it can be written, takes its lock for `job`
-/// and lists the complete checkpoints. A foreign lock that was not renewed for `stale_after`, by
-/// the file system's own clock, is taken over. Blocks.
+/// (checkpoint_lock.h) and lists the complete checkpoints. Blocks.
 [[nodiscard]] protocol::CheckpointsFound inspect_checkpoints(const std::string& directory,
                                                              const std::string& job,
                                                              nanoseconds stale_after);
@@ -30,9 +29,7 @@ namespace dlaunch::supervisor::host {
 /// Empty when the mark is there: both hosts see the same directory. Blocks.
 [[nodiscard]] std::string look_for_mark(const std::string& directory, const std::string& mark);
 
-/// Says that the job still lives. Blocks.
-[[nodiscard]] Result<void> renew_lock(const std::string& directory, const std::string& job);
-/// Removes the lock if it is still this job's. Blocks.
-void release_lock(const std::string& directory, const std::string& job);
+/// Removes what leave_mark left. Blocks.
+void remove_marks(const std::string& directory);
 
 }  // namespace dlaunch::supervisor::host
