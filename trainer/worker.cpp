@@ -38,7 +38,9 @@ class Worker {
     generation_ = environment_.generation;
     link_.send(generation_, message::Hello{protocol::kProtocolVersion, environment_.rank,
                                            environment_.local_rank, environment_.pid});
-    auto listener = comm::MeshListener::open(environment_.data_address);
+    auto listener = comm::MeshListener::open(environment_.data_address,
+                                             {environment_.port_first, environment_.port_last},
+                                             environment_.pid);
     if (!listener) return fail({FailingCategory::config_error, listener.error().text()});
     link_.send(generation_, message::Ready{listener->address(), listener->port()});
     park();

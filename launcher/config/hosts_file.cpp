@@ -74,7 +74,7 @@ void read_host(Section& section, HostSpec& host) {
   section.whole("port", host.port, 1, kPortMax);
   section.text("identity", host.identity);
   checked(section, "jump", host.jump, is_jump, "hosts as SSH's ProxyJump has them: user@host:22");
-  section.text("rack", host.rack);
+  section.later("rack");
   checked(section, "scratch", host.scratch, is_path, "an absolute path, or one below ~/");
   checked(section, "trainer", host.trainer, is_absolute, "an absolute path on that host");
   checked(section, "data_interface", host.data_interface, is_interface_name,

@@ -33,7 +33,6 @@ struct HostSpec {
   std::uint32_t port = 0;  ///< 0: as SSH's settings say
   std::string identity;
   std::string jump;
-  std::string rack;
   std::string scratch;
   std::string trainer;                   ///< default: beside dlaunch
   std::optional<std::uint32_t> workers;  ///< nullopt: auto, one per GPU, else 1

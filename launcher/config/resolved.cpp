@@ -174,7 +174,6 @@ void write_host(Writer& writer, const HostSpec& host) {
   writer.whole_if("port", host.port);
   writer.text_if("identity", host.identity);
   writer.text_if("jump", host.jump);
-  writer.text_if("rack", host.rack);
   writer.text_if("scratch", host.scratch);
   writer.text_if("trainer", host.trainer);
   writer.raw("workers", host.workers ? std::to_string(*host.workers) : quoted("auto"));

@@ -19,6 +19,7 @@ constexpr std::int64_t kMicroBatchMax = 1 << 16;
 constexpr std::int64_t kLayersMax = 1024;
 constexpr std::int64_t kWidthMax = 1 << 16;
 constexpr std::int64_t kContextMax = 1 << 20;
+constexpr std::int64_t kReplicasMax = 16;
 constexpr std::int64_t kKeepMax = 1'000'000;
 constexpr std::int64_t kRestartsMax = 1'000'000;
 constexpr std::size_t kJobNameMax = 64;
@@ -242,7 +243,14 @@ void read_checkpoint(Section section, TrainFile& train, const TrainContext& cont
   }
   checkpoint.memory = false;
   std::uint32_t replicas = 1;
-  section.whole("replicas", replicas, 0, 1);
+  section.whole("replicas", replicas, 0, kReplicasMax);
+  if (replicas != 1) {
+    section.wrong("replicas",
+                  "`replicas` = " + std::to_string(replicas) +
+                      " in [checkpoint] is not available "
+                      "yet: checkpoints in memory are not",
+                  "leave it out");
+  }
   section.finish();
 }
 

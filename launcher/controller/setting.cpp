@@ -107,6 +107,8 @@ protocol::JobSpec job_spec(const JobInput& input, const JobFiles& files, const S
   spec.set_checkpoint_directory(train.checkpoint.directory);
   spec.set_stop_grace_ms(in_milliseconds(train.recovery.stop_grace));
   spec.set_restarts_max(train.recovery.restarts);
+  spec.set_port_first(files.hosts.network.port_first);
+  spec.set_port_last(files.hosts.network.port_last);
   spec.set_set_socket_interfaces(
       std::any_of(files.hosts.hosts.begin(), files.hosts.hosts.end(), [](const HostSpec& host) {
         return !host.data_address.empty() || !host.data_interface.empty();

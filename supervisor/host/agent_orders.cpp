@@ -148,7 +148,7 @@ void Agent::Impl::become_starting(Instant now, const protocol::Prepare& prepare)
   workers_.clear();
   if (job_.trainer()) return start_workers(now, nullptr);
   if (prepare.first_rank() == 0) {
-    out_.push_back(PickPort{generation_});
+    out_.push_back(PickPort{generation_, job_.port_first(), job_.port_last()});
     return;
   }
   become_ready({});

@@ -44,8 +44,10 @@ struct AskWorkersToEnd {};
 /// SIGCONT + SIGKILL to every process of the job on this host but agent and holder, until two scans
 /// find none: AllGone. Undead before it when that takes long.
 struct KillAll {};
+/// Of this range; first 0: whichever the kernel has. Answered by PortPicked.
 struct PickPort {
   Generation generation;
+  std::uint32_t first = 0, last = 0;
 };
 struct CheckSelf {
   protocol::JobSpec job;

@@ -73,6 +73,9 @@ std::map<std::string, std::string> make_environment(const protocol::JobSpec& job
     environment["MASTER_ADDR"] = place.master_address;
     environment["MASTER_PORT"] = number(place.master_port);
   }
+  if (job.trainer() && job.port_first() != 0) {
+    environment["DLAUNCH_PORTS"] = number(job.port_first()) + "-" + number(job.port_last());
+  }
   environment.try_emplace("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   if (prepare.workers() > 1) environment.try_emplace("OMP_NUM_THREADS", "1");
   if (job.set_socket_interfaces() && !place.data_interface.empty()) {

@@ -39,9 +39,10 @@ def hosts_toml(directory, workers=(1, 1), each=None, network=None, spares=()):
 class LocalJob(Job):
     """A `Job` on local hosts."""
 
-    def __init__(self, directory, changes=None, *, workers=(1, 1), each=None, spares=()):
+    def __init__(self, directory, changes=None, *, workers=(1, 1), each=None, spares=(),
+                 network=None):
         directory.mkdir(parents=True, exist_ok=True)
-        hostfile = hosts_toml(directory, workers, each, spares=spares)
+        hostfile = hosts_toml(directory, workers, each, network, spares)
         super().__init__(ThisMachine(directory), directory, changes,
                          base=merged(TINY, CALM), hostfile=hostfile)
 

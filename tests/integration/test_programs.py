@@ -73,6 +73,33 @@ def test_every_rank_has_the_whole_environment_of_torchrun(make):
     assert len({one["DLAUNCH_SOCKET"] for one in seen}) >= 2
 
 
+def listening_ports(pid):
+    sockets = set()
+    for entry in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        sockets.add(os.readlink(entry))
+    ports = set()
+    for line in pathlib.Path(f"/proc/{pid}/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        if fields[3] == "0A" and f"socket:[{fields[9]}]" in sockets:
+            ports.add(int(fields[1].split(":")[1], 16))
+    return ports
+
+
+def test_what_listens_anywhere_listens_within_the_ports_of_the_hosts_file(make):
+    ports = {"network": {"ports": "31600-31663"}}
+    job = make(program(REPORT), **ports)
+    code, output = job.run()
+    assert code == 0, output
+    assert 31600 <= int(report(job, 1, 1)["environment"]["MASTER_PORT"]) <= 31663
+    trainer = make({"trainer": {"steps": 1_000_000}}, name="trainer", **ports)
+    trainer.start()
+    trainer.until_step(1)
+    found = [listening_ports(trainer.pid_of(rank)) for rank in range(2)]
+    found.append(listening_ports(trainer.keeper_and_controller()[1]))
+    assert all(len(each) == 1 for each in found), found
+    assert len(set.union(*found)) == 3 and set.union(*found) <= set(range(31600, 31664)), found
+
+
 def test_placeholders_are_replaced_in_the_command_and_in_the_wrapper(make):
     wrap = ["/usr/bin/env", "WRAPPED=${host}-${rank}"]
     words = ["--rank=${rank}", "${local_rank}/${local_world_size}", "${world_size}",

@@ -80,8 +80,9 @@ Result<void> ControllerShell::open() {
   const rendezvous::PortRange ports{static_cast<std::uint16_t>(network.port_first),
                                     static_cast<std::uint16_t>(network.port_last)};
   const auto count = static_cast<std::uint64_t>(ports.high) - ports.low + 1;
+  // Workers begin in the upper half, so that none sits on the port of a controller that restarts.
   const auto first =
-      parts_.start.port.value_or(static_cast<std::uint16_t>(ports.low + rng_.below(count)));
+      parts_.start.port.value_or(static_cast<std::uint16_t>(ports.low + rng_.below(count / 2)));
   const auto port = server_.listen(parts_.addresses.bind, ports, first);
   if (!port) {
     return failure(port.error().code, port.error().doing + " (no port of [network] ports = \"" +

@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/thread_pool.hpp>
@@ -25,6 +24,7 @@
 #include "supervisor/host/io/connection.h"
 #include "supervisor/host/io/file_progress.h"
 #include "supervisor/host/io/oom.h"
+#include "supervisor/host/io/pick_port.h"
 #include "supervisor/host/io/process_scan.h"
 #include "supervisor/host/io/self_check.h"
 #include "supervisor/host/io/worker_hands.h"
@@ -215,14 +215,8 @@ class AgentProcess {
   }
 
   void perform(PickPort& c) {
-    boost::system::error_code code;
-    asio::ip::tcp::acceptor acceptor(context_);
-    const auto address = asio::ip::make_address(data_address_, code);
-    const asio::ip::tcp::endpoint endpoint(address, 0);
-    if (!code) acceptor.open(endpoint.protocol(), code);
-    if (!code) acceptor.bind(endpoint, code);
-    const std::uint32_t port = code ? 0U : acceptor.local_endpoint(code).port();
-    driver_->put(PortPicked{c.generation, port});
+    picked_port_ = pick_port(data_address_, {c.first, c.last}, picked_port_);
+    driver_->put(PortPicked{c.generation, picked_port_});
   }
 
   void perform(CheckSelf& c) {
@@ -366,6 +360,7 @@ class AgentProcess {
   std::shared_ptr<Connection> connection_;
   std::map<Rank, std::shared_ptr<WorkerHands>> workers_;
   std::string data_address_ = "127.0.0.1";
+  std::uint32_t picked_port_ = 0;
   std::string data_interface_;
   std::string checkpoint_directory_;
   std::string step_pattern_;

@@ -38,7 +38,6 @@ spare = true
 port = 2222
 identity = "~/.ssh/cluster"
 jump = "bastion"
-rack = "r2"
 scratch = "/local"
 workers = "auto"
 data_interface = "ib0"
@@ -68,7 +67,6 @@ connect_timeout = "3 s"
   EXPECT_EQ(spare.port, 2222U);
   EXPECT_EQ(spare.identity, "~/.ssh/cluster");
   EXPECT_EQ(spare.jump, "bastion");
-  EXPECT_EQ(spare.rack, "r2");
   EXPECT_EQ(spare.scratch, "/local");
   EXPECT_EQ(spare.workers, std::nullopt);
   EXPECT_EQ(spare.data_interface, "ib0");
@@ -151,6 +149,7 @@ TEST(HostsFile, RefusesWhatIsWrong) {
       {"[[host]]\nname = \"a\"\nscratch = \"tmp\"\n", "expected an absolute path"},
       {"[[host]]\nname = \"a\"\nexpect = { gpu = 8 }\n", "did you mean `gpus`?"},
       {"[[host]]\nname = \"a\"\nexpect = { ib_ports = 8 }\n", "is not available yet"},
+      {"[[host]]\nname = \"a\"\nrack = \"r1\"\n", "is not available yet"},
       {"[[host]]\nname = \"a\"\nexpect = 8\n", "expected a table"},
       {"[[host]]\nname = \"a\"\ntransport = \"local\"\nport = 22\n", "`port` has no effect"},
       {"[[host]]\nname = \"a\"\ntransport = \"telnet\"\n", "expected \"ssh\" or \"local\""},

@@ -28,7 +28,7 @@ TEST(Resolved, EveryKeyReadsBackToTheSame) {
       "[[host]]\nname = \"gpu[01-02]\"\naddress = \"10.0.0.[1-2]\"\ndata_address = "
       "\"10.1.0.[1-2]\"\n"
       "[[host]]\nname = \"s\"\nspare = true\nport = 22\nidentity = \"~/a b\"\njump = \"b\"\n"
-      "rack = \"r\\\"2\"\nscratch = \"/l\"\ntrainer = \"/t\"\nworkers = \"auto\"\n"
+      "scratch = \"/l\"\ntrainer = \"/t\"\nworkers = \"auto\"\n"
       "data_interface = \"ib0\"\nexpect = { gpus = 8 }\n"
       "[[host]]\nname = \"here\"\ntransport = \"local\"\n"
       "[network]\ncontroller_address = \"::1\"\nports = \"30000-30100\"\ncontrol = \"dial\"\n"

@@ -105,7 +105,9 @@ TEST(Agent, PicksAFreshPortWhereRankZeroOfAProgramRuns) {
   Machine machine(false);
   machine.make_ready();
   machine.prepare(1, 0);
-  EXPECT_EQ(machine.all<PickPort>().size(), 1U);
+  ASSERT_EQ(machine.all<PickPort>().size(), 1U);
+  EXPECT_EQ(machine.all<PickPort>()[0].first, 29'600U);
+  EXPECT_EQ(machine.all<PickPort>()[0].last, 29'899U);
   machine.put(PortPicked{Generation{1}, 40'001});
   const auto prepared = machine.only(AgentFrame::kPrepared).prepared();
   ASSERT_EQ(prepared.endpoints_size(), 1);

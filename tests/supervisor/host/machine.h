@@ -60,6 +60,8 @@ class Machine {
     job.set_trainer(trainer_);
     job.add_command(trainer_ ? "/opt/trainer" : "python3");
     if (!trainer_) job.add_command("train.py");
+    job.set_port_first(29'600);
+    job.set_port_last(29'899);
     job.set_directory("/data");
     job.set_checkpoint_directory("/data/checkpoints");
     job.set_trainer_settings(R"({"steps":10})");

@@ -6,7 +6,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <set>
 #include <thread>
+#include <vector>
 
 #include "tests/trainer/comm/mesh_fixture.h"
 #include "trainer/comm/handshake.h"
@@ -231,6 +233,25 @@ TEST(MeshListener, WantsANumericAddressOfThisMachine) {
   const auto elsewhere = MeshListener::open("192.0.2.1");
   ASSERT_FALSE(elsewhere);
   EXPECT_THAT(elsewhere.error().text(), HasSubstr("192.0.2.1"));
+}
+
+TEST(MeshListener, TakesAFreePortOfTheRangeAndSaysWhenThereIsNone) {
+  const auto any = MeshListener::open("127.0.0.1");
+  ASSERT_TRUE(any);
+  const auto first = static_cast<std::uint16_t>(any->port());
+  const PortRange ports{first, static_cast<std::uint16_t>(first + 3)};
+  std::vector<MeshListener> listeners;
+  std::set<std::uint16_t> seen{first};
+  for (std::uint32_t begin = 0; begin < 3; ++begin) {
+    auto listener = MeshListener::open("127.0.0.1", ports, begin);
+    if (!listener) GTEST_SKIP() << "somebody else has a port of ours";
+    EXPECT_TRUE(seen.insert(listener->port()).second);
+    EXPECT_LE(listener->port(), ports.last);
+    listeners.push_back(std::move(*listener));
+  }
+  const auto none = MeshListener::open("127.0.0.1", ports);
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, std::errc::address_in_use);
 }
 
 TEST(Token, IsReadFromHexOfEnoughBytes) {

@@ -36,6 +36,10 @@ TEST_F(EnvironmentTest, IsReadInFull) {
   EXPECT_EQ(environment.local_rank, 1u);
   EXPECT_EQ(environment.world_size, 8u);
   EXPECT_EQ(environment.pid, static_cast<std::uint32_t>(::getpid()));
+  EXPECT_EQ(environment.port_first, 0) << "any port will do";
+  ::setenv("DLAUNCH_PORTS", "29600-29899", 1);
+  EXPECT_EQ(read_environment()->port_first, 29'600);
+  EXPECT_EQ(read_environment()->port_last, 29'899);
 }
 
 TEST_F(EnvironmentTest, EverythingThatIsWrongIsNamedAtOnce) {
@@ -43,11 +47,13 @@ TEST_F(EnvironmentTest, EverythingThatIsWrongIsNamedAtOnce) {
   ::setenv("DLAUNCH_JOB", "", 1);
   ::setenv("RANK", "5x", 1);
   ::setenv("WORLD_SIZE", "99999999999", 1);
+  ::setenv("DLAUNCH_PORTS", "29899-29600", 1);
   const auto why = read_environment().error().text();
   EXPECT_THAT(why, testing::HasSubstr("DLAUNCH_SOCKET is not set"));
   EXPECT_THAT(why, testing::HasSubstr("DLAUNCH_JOB is not set"));
   EXPECT_THAT(why, testing::HasSubstr("RANK is no whole number: 5x"));
   EXPECT_THAT(why, testing::HasSubstr("WORLD_SIZE is no whole number"));
+  EXPECT_THAT(why, testing::HasSubstr("DLAUNCH_PORTS is no range of ports: 29899-29600"));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <system_error>
 
 #include "trainer/comm/io/mesh_connector.h"
 #include "trainer/comm/io/tcp_communicator.h"
@@ -53,8 +54,17 @@ std::optional<Token> token_from_hex(std::string_view hex) {
   return token;
 }
 
-Result<MeshListener> MeshListener::open(const std::string& address) {
-  auto socket = listen_on(address, 0);
+Result<MeshListener> MeshListener::open(const std::string& address, PortRange ports,
+                                        std::uint32_t begin) {
+  const std::uint32_t count = ports.last - ports.first + 1U;
+  const std::uint32_t half = count / 2;
+  auto at = half + begin % (count - half);
+  const auto next = [&] { return static_cast<std::uint16_t>(ports.first + at++ % count); };
+  auto socket = listen_on(address, ports.first == 0 ? std::uint16_t{0} : next());
+  for (std::uint32_t tried = 1; !socket && tried < count; ++tried) {
+    if (socket.error().code != std::errc::address_in_use) break;
+    socket = listen_on(address, next());
+  }
   if (!socket) return tl::unexpected(socket.error());
   const auto port = local_port(*socket);
   if (!port) return tl::unexpected(port.error());

@@ -23,12 +23,19 @@ using Token = std::vector<std::byte>;
 /// nullopt: not hex, or shorter than kTokenBytesMin.
 [[nodiscard]] std::optional<Token> token_from_hex(std::string_view hex);
 
+/// Both ends belong to it; first 0: any port that the kernel has.
+struct PortRange {
+  std::uint16_t first = 0, last = 0;
+};
+
 /// Where the other ranks find this one. Opened before ranks are known and kept from generation to
 /// generation; who connects in between waits in the kernel's queue.
 class MeshListener {
  public:
-  /// `address`: numeric IPv4 or IPv6 of the data network; the kernel chooses the port.
-  [[nodiscard]] static Result<MeshListener> open(const std::string& address);
+  /// `address`: numeric IPv4 or IPv6 of the data network. The ports are tried one after the other,
+  /// from the `begin`-th of the upper half on, so that the ranks of a host do not meet at each.
+  [[nodiscard]] static Result<MeshListener> open(const std::string& address, PortRange ports = {},
+                                                 std::uint32_t begin = 0);
 
   [[nodiscard]] const std::string& address() const { return address_; }
   [[nodiscard]] std::uint16_t port() const { return port_; }

@@ -50,6 +50,9 @@ Result<FileDescriptor> listen_on(const std::string& address, std::uint16_t port)
   if (!addresses) return tl::unexpected(addresses.error());
   auto socket = open_socket((*addresses)->ai_family, doing);
   if (!socket) return socket;
+  // The last generation's connections may linger on the port.
+  const int on = 1;
+  static_cast<void>(::setsockopt(socket->get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on));
   if (::bind(socket->get(), (*addresses)->ai_addr, (*addresses)->ai_addrlen) != 0 ||
       ::listen(socket->get(), kBacklog) != 0) {
     return failure_from_errno(errno, doing);
