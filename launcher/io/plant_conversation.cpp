@@ -4,6 +4,7 @@
 #include <deque>
 #include <fstream>
 #include <optional>
+#include <variant>
 #include <vector>
 
 #include "launcher/launch/remote_talk.h"
@@ -27,7 +28,11 @@ class Conversation {
   Planting<launch::HostFacts> begin(const Deadline& deadline) {
     // A shell that ended at once breaks the write; what it said is worth more than that.
     (void)shell_.write(launch::to_text(script_), deadline);
-    return expect<launch::HostFacts>(deadline);
+    const auto answer = expect<launch::HostFacts, launch::MoreWanted>(deadline);
+    if (!answer) return tl::unexpected(answer.error());
+    if (const auto* facts = std::get_if<launch::HostFacts>(&*answer)) return *facts;
+    (void)shell_.write(launch::rest_of(script_), deadline);
+    return expect_one<launch::HostFacts>(deadline);
   }
 
   Planting<void> send_agent(const launch::HostFacts& facts, const Deadline& deadline) {
@@ -51,20 +56,20 @@ class Conversation {
       if (!shell_.write({chunk.data(), count}, deadline)) break;
       left -= count;
     }
-    const auto copied = expect<launch::AgentCopied>(deadline);
+    const auto copied = expect_one<launch::AgentCopied>(deadline);
     if (!copied) return tl::unexpected(copied.error());
     return {};
   }
 
   Planting<void> hand_over(const launch::Bootstrap& bootstrap, const Deadline& deadline) {
     (void)shell_.write(launch::to_line(bootstrap), deadline);
-    const auto started = expect<launch::AgentStarted>(deadline);
+    const auto started = expect_one<launch::AgentStarted>(deadline);
     if (!started) return tl::unexpected(started.error());
     return {};
   }
 
   Planting<void> await_welcome(const Deadline& deadline) {
-    const auto welcomed = expect<launch::AgentWelcomed>(deadline);
+    const auto welcomed = expect_one<launch::AgentWelcomed>(deadline);
     if (welcomed) return {};
     if (welcomed.error().cause != Cause::silent) return tl::unexpected(welcomed.error());
     return plant_failure(Cause::cannot_dial_back,
@@ -72,14 +77,17 @@ class Conversation {
   }
 
  private:
-  /// The next word of this kind; a failure of the other side, its end or its silence otherwise.
-  template <class Wanted>
-  Planting<Wanted> expect(const Deadline& deadline) {
+  /// The next word of these kinds; a failure of the other side, its end or its silence otherwise.
+  template <class... Wanted>
+  Planting<std::variant<Wanted...>> expect(const Deadline& deadline) {
     while (true) {
       while (!words_.empty()) {
         const launch::Word word = std::move(words_.front());
         words_.pop_front();
-        if (const auto* wanted = std::get_if<Wanted>(&word)) return *wanted;
+        std::optional<std::variant<Wanted...>> wanted;
+        ((std::holds_alternative<Wanted>(word) ? void(wanted = std::get<Wanted>(word)) : void()),
+         ...);
+        if (wanted) return *wanted;
         if (const auto* failed = std::get_if<launch::StartFailed>(&word)) {
           return tl::unexpected(PlantFailure{failed->cause, failed->detail, failed->directory});
         }
@@ -96,6 +104,13 @@ class Conversation {
       const auto heard = talk_.take(*bytes);
       words_.insert(words_.end(), heard.begin(), heard.end());
     }
+  }
+
+  template <class Wanted>
+  Planting<Wanted> expect_one(const Deadline& deadline) {
+    auto word = expect<Wanted>(deadline);
+    if (!word) return tl::unexpected(word.error());
+    return std::get<Wanted>(*word);
   }
 
   std::string last_words() {

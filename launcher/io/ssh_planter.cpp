@@ -54,7 +54,13 @@ class Attempt {
   }
 
   void carry_out() {
-    const auto done = plant();
+    bool started = false;
+    auto done = plant(false, started);
+    // An agent that was found there and never spoke may be what a crash of the host left of one.
+    if (!done && done.error().cause == Cause::agent_failed && !started &&
+        !job_.interrupt.interrupted()) {
+      done = plant(true, started);
+    }
     if (done) {
       job_.post(launch::Planted{request_.host, request_.attempt});
       return;
@@ -67,16 +73,19 @@ class Attempt {
   }
 
  private:
-  Planting<void> plant() {
+  Planting<void> plant(bool thorough, bool& started) {
     if (job_.interrupt.interrupted()) return plant_failure(Cause::cancelled, "");
     auto shell = request_.local ? open_local() : open_ssh();
     if (!shell) return tl::unexpected(shell.error());
     report(launch::Stage::connected);
-    const launch::StartScript script{make_nonce(), request_.scratch, agents_};
+    const launch::StartScript script{make_nonce(), request_.scratch, agents_, thorough};
+    const auto on_started = [this, &started] {
+      started = true;
+      report(launch::Stage::started);
+    };
     return converse(**shell, script, request_.bootstrap,
                     {request_.start_within, request_.hello_within},
-                    {[this] { report(launch::Stage::started); },
-                     [this](const std::string& sentence) { notice(sentence); }});
+                    {on_started, [this](const std::string& sentence) { notice(sentence); }});
   }
 
   Planting<std::unique_ptr<StartShell>> open_local() {

@@ -21,6 +21,7 @@ std::vector<std::string> fields_of(std::string_view line) {
 
 std::optional<Word> word_of_script(std::string_view line) {
   const auto fields = fields_of(line);
+  if (fields[0] == "more") return MoreWanted{};
   if (fields[0] == "copied") return AgentCopied{};
   if (fields[0] == "failed" && fields.size() == 4) {
     return StartFailed{cause_named(fields[1]), fields[2], fields[3]};

@@ -17,6 +17,8 @@ namespace dlaunch::launcher::launch {
 constexpr std::size_t kNoiseBytesMax = std::size_t{64} << 10;
 constexpr std::size_t kTalkLineBytesMax = std::size_t{8} << 10;
 
+/// The agent is not there, or has to be looked at: the rest of the script is to be sent now.
+struct MoreWanted {};
 /// The scratch directory is chosen.
 struct HostFacts {
   std::string machine;
@@ -42,8 +44,8 @@ struct StartFailed {
   std::string directory;  ///< may be empty
   std::string detail;
 };
-using Word = std::variant<HostFacts, AgentCopied, HostNotice, AgentStarted, AgentDialing,
-                          AgentWelcomed, StartFailed>;
+using Word = std::variant<MoreWanted, HostFacts, AgentCopied, HostNotice, AgentStarted,
+                          AgentDialing, AgentWelcomed, StartFailed>;
 
 /// Never trusts its input: what breaks the rules becomes StartFailed, once.
 class RemoteTalk {

@@ -24,11 +24,16 @@ struct StartScript {
   std::string nonce;    ///< letters and digits; tells our lines from noise before them
   std::string scratch;  ///< empty: the first usable of /var/tmp, /tmp, ~/.cache
   std::vector<AgentBinary> agents;
+  bool thorough = false;  ///< true: an agent that is there already is looked at before it is run
 };
 
-/// POSIX sh. It reads nothing from stdin before it has said `ready`, and from then on only the
-/// binary (when asked for) and what the agent reads.
+/// POSIX sh. It says `ready` and becomes the agent where that is there already; else it says `more`
+/// and reads the rest.
 [[nodiscard]] std::string to_text(const StartScript& script);
+
+/// What is sent after `more`. It reads nothing from stdin before it has said `ready`, and from then
+/// on only the binary (when asked for) and what the agent reads.
+[[nodiscard]] std::string rest_of(const StartScript& script);
 
 /// The first line of the conversation.
 [[nodiscard]] std::string magic_line(const std::string& nonce);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <array>
@@ -28,6 +29,7 @@ using nlohmann::json;
 
 constexpr nanoseconds kWelcomeLimit = 5s;
 constexpr nanoseconds kTakeOverLimit = 5s;
+constexpr std::uint64_t kFreeBytesMin = 1024 * 1024;  // logs, sockets, the lock
 constexpr useconds_t kPollMicroseconds = 20'000;
 
 void say(const json& line) {
@@ -53,6 +55,14 @@ Result<std::string> read_line() {
     line.append(bytes.data(), static_cast<std::size_t>(count));
   }
   return line.substr(0, line.find('\n'));
+}
+
+/// An agent that was there already came without a look at the space.
+Result<void> want_space(const std::string& directory) {
+  struct statvfs system {};
+  if (::statvfs(directory.c_str(), &system) != 0) return {};
+  if (std::uint64_t{system.f_bavail} * system.f_frsize >= kFreeBytesMin) return {};
+  return failure(std::errc::no_space_on_device, "less than 1 MiB is free in " + directory);
 }
 
 /// Each part 0700 and ours; a foreign directory in our place is somebody's trap.
@@ -173,7 +183,9 @@ int run_plant(const std::string& self) {
   if (!line) return fail("agent_failed", line.error().text());
   const auto bootstrap = parse_bootstrap(*line);
   if (!bootstrap) return fail("agent_failed", bootstrap.error().text());
-  if (const auto made = make_directory(*bootstrap); !made) {
+  auto made = make_directory(*bootstrap);
+  if (made) made = want_space(bootstrap->directory());
+  if (!made) {
     const bool full = made.error().code == std::errc::no_space_on_device;
     const bool fixed = made.error().code == std::errc::read_only_file_system;
     return fail(full    ? "scratch_full"

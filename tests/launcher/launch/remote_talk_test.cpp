@@ -10,10 +10,11 @@ namespace dlaunch::launcher::launch {
 namespace {
 
 using testing::HasSubstr;
+using testing::Not;
 
 const std::string kMagic = magic_line("abc");
 const std::string kWhole = "Last login: today\nready\tx\t1\t/nowhere\t1\n\n" + kMagic +
-                           "\nready\tx86_64\t1000\t/var/tmp/dlaunch-1000\t0\ncopied\n"
+                           "\nmore\nready\tx86_64\t1000\t/var/tmp/dlaunch-1000\t0\ncopied\n"
                            "{\"state\":\"started\",\"pid\":42}\n"
                            "{\"state\":\"dialing\",\"address\":\"10.0.0.1:29600\",\"more\":[1]}\n"
                            "{\"state\":\"welcomed\"}\n";
@@ -24,6 +25,8 @@ std::string told(const std::vector<Word>& words) {
     if (const auto* facts = std::get_if<HostFacts>(&word)) {
       text += "facts " + facts->machine + " " + std::to_string(facts->uid) + " " +
               facts->directory + (facts->has_agent ? " has; " : " lacks; ");
+    } else if (std::holds_alternative<MoreWanted>(word)) {
+      text += "more; ";
     } else if (std::holds_alternative<AgentCopied>(word)) {
       text += "copied; ";
     } else if (const auto* started = std::get_if<AgentStarted>(&word)) {
@@ -50,7 +53,7 @@ TEST(RemoteTalk, IsUnderstoodWhereverItIsCut) {
     const auto rest = talk.take(std::string_view(kWhole).substr(cut));
     words.insert(words.end(), rest.begin(), rest.end());
     ASSERT_EQ(told(words),
-              "facts x86_64 1000 /var/tmp/dlaunch-1000 lacks; copied; started 42; "
+              "more; facts x86_64 1000 /var/tmp/dlaunch-1000 lacks; copied; started 42; "
               "dialing 10.0.0.1:29600; welcomed; ")
         << "cut at " << cut;
   }
@@ -107,10 +110,18 @@ TEST(RemoteTalk, PassesNoticesAndCausesOn) {
 TEST(StartScript, QuotesWhatItIsTold) {
   const StartScript script{"abc", "/my $(reboot) 'dir'", {{"/x", "x86_64", "ff", 10}}};
   const std::string text = to_text(script);
-  EXPECT_THAT(text, HasSubstr("dlaunch_start '/my $(reboot) '\\''dir'\\'''\n"));
+  EXPECT_THAT(text, HasSubstr("dlaunch_quick '/my $(reboot) '\\''dir'\\'''\n"));
   EXPECT_THAT(text, HasSubstr("'x86_64') dlaunch_hash='ff' dlaunch_size=10 ;;"));
-  EXPECT_THAT(to_text({"abc", "~/scratch", {}}), HasSubstr("dlaunch_start \"$HOME\"/'scratch'\n"));
-  EXPECT_THAT(to_text({"abc", "", {}}), HasSubstr("/var/tmp /tmp \"$HOME/.cache\"\n"));
+  EXPECT_THAT(rest_of(script), HasSubstr("dlaunch_start '/my $(reboot) '\\''dir'\\'''\n"));
+  EXPECT_THAT(rest_of({"abc", "~/scratch", {}}), HasSubstr("dlaunch_start \"$HOME\"/'scratch'\n"));
+  EXPECT_THAT(rest_of({"abc", "", {}}), HasSubstr("/var/tmp /tmp \"$HOME/.cache\"\n"));
+}
+
+TEST(StartScript, LooksAtAnAgentBeforeItRunsItWhenAskedTo) {
+  StartScript script{"abc", "", {{"/x", "x86_64", "ff", 10}}};
+  EXPECT_THAT(to_text(script), HasSubstr("dlaunch_quick /var/tmp\n"));
+  script.thorough = true;
+  EXPECT_THAT(to_text(script), Not(HasSubstr("dlaunch_quick /var/tmp\n")));
 }
 
 TEST(Bootstrap, IsOneLineWhateverTheEnvironmentHolds) {
