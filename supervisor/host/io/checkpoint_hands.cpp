@@ -1,5 +1,6 @@
 #include "supervisor/host/io/checkpoint_hands.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>

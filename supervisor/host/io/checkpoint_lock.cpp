@@ -10,6 +10,7 @@
 #include <random>
 
 #include "base/io/clock.h"
+#include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
@@ -48,7 +49,7 @@ std::optional<std::string> read_whole(int file) {
 
 /// Nothing: there is none.
 std::optional<Instance> look(const std::string& lock) {
-  const Fd file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(::open(lock.c_str(), O_RDONLY | O_CLOEXEC));
   struct stat status {};
   if (!file.is_open() || ::fstat(file.get(), &status) != 0) return std::nullopt;
   const auto holder = read_whole(file.get());
@@ -61,8 +62,8 @@ std::string unique_name(const std::string& directory) {
          std::to_string(dice());
 }
 
-Result<Fd> create(const std::string& path, std::string_view content) {
-  Fd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+Result<FileDescriptor> create(const std::string& path, std::string_view content) {
+  FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
   if (!file.is_open()) return failure_from_errno(errno, "creating " + path);
   if (const auto done = write_all(file.get(), content); !done) {
     return failure(done.error().code, "writing " + path);
@@ -158,7 +159,7 @@ Result<std::optional<std::string>> take_lock(const std::string& directory, const
 /// Touches the very file that was read: a lock that another has put in its place stays as it is.
 Result<void> renew_lock(const std::string& directory, const std::string& job) {
   const auto lock = directory + kLock;
-  const Fd file(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
+  const FileDescriptor file(::open(lock.c_str(), O_RDWR | O_CLOEXEC));
   if (!file.is_open() && errno == ENOENT) {
     const auto taken = take_lock(directory, job, nanoseconds::max());
     if (!taken) return tl::unexpected(taken.error());

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "supervisor/host/io/posix.h"
+#include "base/io/files.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
