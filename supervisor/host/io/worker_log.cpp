@@ -9,6 +9,7 @@
 #include <map>
 #include <utility>
 
+#include "base/io/files.h"
 #include "protocol/limits.h"
 
 namespace dlaunch::supervisor::host {
@@ -74,7 +75,7 @@ void WorkerLog::finish() {
 }
 
 void keep_logs(const std::string& directory, Generation generation) {
-  const Fd file(
+  const FileDescriptor file(
       ::open((directory + kFirstFailure).c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
   // Without it the logs may be trimmed some day; the incident has their last lines.
   if (file.is_open()) (void)write_all(file.get(), std::to_string(generation.value));
