@@ -1,8 +1,5 @@
 #include "launcher/io/ssh_planter.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -10,6 +7,7 @@
 #include <random>
 #include <thread>
 
+#include "base/io/thread.h"
 #include "launcher/io/local_start.h"
 #include "launcher/io/plant_conversation.h"
 #include "launcher/io/ssh_settings.h"
@@ -159,15 +157,9 @@ class Planter::Pool {
   }
 
  private:
-  /// Signals are for the threads that wait for them; SIGPIPE of a broken connection is an error
-  /// code.
+  /// SIGPIPE of a broken connection is an error code.
   void start_thread() {
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    threads_.emplace_back([this] { work(); });
-    ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    threads_.push_back(thread_without_signals([this] { work(); }));
   }
 
   void work() {

@@ -1,13 +1,13 @@
 #include "trainer/checkpoint/io/shard_writer.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
 #include <utility>
 #include <vector>
 
 #include "base/io/files.h"
+#include "base/io/thread.h"
 #include "trainer/checkpoint/io/durable_file.h"
 #include "trainer/checkpoint/layout.h"
 #include "trainer/checkpoint/shard_image.h"
@@ -22,16 +22,6 @@ std::string manifest_text(const SaveRequest& request, std::span<const TensorView
   for (const TensorView& view : tensors) specs.push_back(view.spec);
   return format_manifest(
       make_manifest(request.step, request.world_size, request.config, request.data, specs));
-}
-
-std::thread thread_without_signals(std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace

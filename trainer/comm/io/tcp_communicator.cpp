@@ -1,11 +1,11 @@
 #include "trainer/comm/io/tcp_communicator.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <utility>
 
 #include "base/check.h"
+#include "base/io/thread.h"
 #include "trainer/io/clock.h"
 
 namespace dlaunch::comm {
@@ -15,18 +15,6 @@ Operation operation_of(std::size_t index) {
   constexpr Operation kInOrderOfWork[] = {Operation::all_reduce, Operation::scalars,
                                           Operation::broadcast, Operation::barrier};
   return kInOrderOfWork[index];
-}
-
-/// Signals are for the main thread; a thread inherits the mask of its maker.
-template <class Body>
-std::thread thread_without_signals(Body body) {
-  sigset_t all;
-  sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  std::thread thread(std::move(body));
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return thread;
 }
 
 }  // namespace
