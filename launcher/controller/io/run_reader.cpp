@@ -36,10 +36,7 @@ Result<std::vector<EventRow>> RunReader::events(std::uint64_t after_id, std::siz
   if (!statement) return tl::unexpected(statement.error());
   statement->bind(static_cast<std::int64_t>(after_id)).bind(static_cast<std::int64_t>(rows_max));
   std::vector<EventRow> rows;
-  while (true) {
-    const auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return rows;
+  const auto all = statement->for_each_row([&] {
     EventRow event;
     event.id = static_cast<std::uint64_t>(statement->integer(0));
     event.time = statement->real(1);
@@ -51,7 +48,9 @@ Result<std::vector<EventRow>> RunReader::events(std::uint64_t after_id, std::siz
     event.step = optional_integer(*statement, 7);
     event.detail = statement->text(8);
     rows.push_back(std::move(event));
-  }
+  });
+  if (!all) return tl::unexpected(all.error());
+  return rows;
 }
 
 Result<std::vector<IncidentRow>> RunReader::incidents() { return read_incidents(run_); }
@@ -70,15 +69,14 @@ Result<RunOwner> RunReader::owner() {
   auto statement = run_.prepare("SELECT key, value FROM meta");
   if (!statement) return tl::unexpected(statement.error());
   RunOwner owner;
-  while (true) {
-    const auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return owner;
+  const auto all = statement->for_each_row([&] {
     const auto key = statement->text(0);
     if (key == "host") owner.host = statement->text(1);
     if (key == "boot_id") owner.boot_id = statement->text(1);
     if (key == "pid") owner.pid = std::stoll(statement->text(1));
-  }
+  });
+  if (!all) return tl::unexpected(all.error());
+  return owner;
 }
 
 Result<void> write_end_if_missing(const std::string& directory, const EndRow& end) {

@@ -85,13 +85,12 @@ Result<std::vector<JournalRow>> journal(Sqlite& database) {
   auto statement = database.prepare("SELECT ticket, kind, json FROM journal ORDER BY id");
   if (!statement) return tl::unexpected(statement.error());
   std::vector<JournalRow> rows;
-  while (true) {
-    const auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return rows;
+  const auto all = statement->for_each_row([&] {
     rows.push_back({static_cast<std::uint64_t>(statement->integer(0)), statement->text(1),
                     statement->text(2)});
-  }
+  });
+  if (!all) return tl::unexpected(all.error());
+  return rows;
 }
 
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
@@ -123,12 +122,11 @@ Result<std::vector<IncidentRow>> read_incidents(Sqlite& database) {
   auto statement = database.prepare("SELECT id, json FROM incidents ORDER BY id");
   if (!statement) return tl::unexpected(statement.error());
   std::vector<IncidentRow> rows;
-  while (true) {
-    const auto row = statement->step();
-    if (!row) return tl::unexpected(row.error());
-    if (!*row) return rows;
+  const auto all = statement->for_each_row([&] {
     rows.push_back({static_cast<std::uint64_t>(statement->integer(0)), statement->text(1)});
-  }
+  });
+  if (!all) return tl::unexpected(all.error());
+  return rows;
 }
 
 Result<RunStore> RunStore::open(const std::string& directory) {

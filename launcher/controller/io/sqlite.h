@@ -32,6 +32,16 @@ class SqliteStatement {
   }
   /// True: a row is there; false: done.
   [[nodiscard]] Result<bool> step();
+  /// `take` once for each row that is left.
+  template <class Take>
+  [[nodiscard]] Result<void> for_each_row(Take take) {
+    while (true) {
+      const auto row = step();
+      if (!row) return tl::unexpected(row.error());
+      if (!*row) return {};
+      take();
+    }
+  }
   /// Columns count from 0.
   [[nodiscard]] std::int64_t integer(int column) const;
   [[nodiscard]] double real(int column) const;
