@@ -6,6 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tests/base/io/temporary_directory.h"
+
 namespace dlaunch::launcher::config {
 namespace {
 
@@ -13,15 +15,9 @@ using testing::HasSubstr;
 
 class ReadFile : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = (std::filesystem::temp_directory_path() / "read_file.XXXXXX").string();
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    folder_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-  [[nodiscard]] std::string path(const std::string& name) const { return folder_ + "/" + name; }
+  [[nodiscard]] std::string path(const std::string& name) const { return folder_.path() / name; }
 
-  std::string folder_;
+  TemporaryDirectory folder_;
 };
 
 TEST_F(ReadFile, GivesAllBytes) {

@@ -12,7 +12,7 @@
 #include "launcher/cli/io/control_client.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/sessions.h"
-#include "tests/launcher/controller/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -25,7 +25,7 @@ class SessionsTest : public testing::Test {
  protected:
   void SetUp() override {
     identity_.host_names = {{HostId{0}, "gpu01"}, {HostId{1}, "gpu02"}};
-    directory_ = temporary_.path() + "/" + std::string(150, 'd');  // longer than a socket's address
+    directory_ = temporary_.text() + "/" + std::string(150, 'd');  // longer than a socket's address
     ASSERT_EQ(::mkdir(directory_.c_str(), 0700), 0);
     sessions_.emplace(
         context_, identity_, events_, output_,

@@ -1,7 +1,6 @@
 // A whole controller with its keeper and real agents on this machine, driven over its socket.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,13 +8,13 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "base/io/clock.h"
 #include "launcher/cli/io/control_client.h"
 #include "launcher/controller/io/controller_process.h"
 #include "launcher/controller/io/keeper.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/state_lock.h"
-#include "tests/launcher/controller/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
+#include "tests/base/io/wait_until.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -23,21 +22,11 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
-template <class Condition>
-bool wait_until(Condition condition) {
-  const auto end = monotonic_now() + 60s;
-  while (!condition()) {
-    if (monotonic_now() > end) return false;
-    ::poll(nullptr, 0, 20);
-  }
-  return true;
-}
-
 class JobTest : public testing::Test {
  protected:
   void SetUp() override {
-    state_ = temporary_.path() + "/state";
-    scratch_ = temporary_.path() + "/scratch";
+    state_ = temporary_.text() + "/state";
+    scratch_ = temporary_.text() + "/scratch";
     std::filesystem::create_directory(state_);
     std::filesystem::create_directory(scratch_);
     input_.id = "test-" + std::to_string(::getpid());
@@ -45,7 +34,7 @@ class JobTest : public testing::Test {
     input_.hosts_text = "[defaults]\ntransport = \"local\"\nscratch = \"" + scratch_ +
                         "\"\n[[host]]\nname = \"here[1-2]\"\n";
     input_.train.file = "train.toml";
-    input_.train.directory = temporary_.path();
+    input_.train.directory = temporary_.text();
     input_.environment = {{"PATH", "/usr/bin:/bin"}};
     input_.program_folder = std::filesystem::path(DLAUNCH_AGENT).parent_path();
   }

@@ -3,32 +3,21 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
 #include <fstream>
 #include <iterator>
 
-#include "base/io/clock.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/state_lock.h"
-#include "tests/launcher/controller/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
+#include "tests/base/io/wait_until.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
 
 using testing::HasSubstr;
-
-template <class Condition>
-bool wait_until(Condition condition) {
-  const auto end = monotonic_now() + 30s;
-  while (!condition()) {
-    if (monotonic_now() > end) return false;
-    ::poll(nullptr, 0, 5);
-  }
-  return true;
-}
 
 class KeeperTest : public testing::Test {
  protected:
@@ -38,7 +27,7 @@ class KeeperTest : public testing::Test {
     }
     EXPECT_TRUE(wait_until([&] { return !alive(); }));
   }
-  [[nodiscard]] const std::string& path() const { return directory_.path(); }
+  [[nodiscard]] const std::string& path() const { return directory_.text(); }
   [[nodiscard]] bool alive() const {
     return is_locked(path(), kKeeperLock) || is_locked(path(), kControllerLock);
   }

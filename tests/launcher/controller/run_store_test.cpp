@@ -16,7 +16,7 @@
 #include "launcher/controller/io/event_log.h"
 #include "launcher/controller/io/state_lock.h"
 #include "launcher/controller/io/store_writer.h"
-#include "tests/launcher/controller/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -45,7 +45,7 @@ TEST(RunStore, TheFirstStartMakesASecretAndTheNextOnesKeepIt) {
   const TemporaryDirectory directory;
   rendezvous::Secret secret{};
   for (std::uint64_t i = 1; i <= 3; ++i) {
-    auto store = open_store(directory.path());
+    auto store = open_store(directory.text());
     const auto start = store.begin(owner());
     ASSERT_TRUE(start) << start.error().text();
     EXPECT_EQ(start->incarnation, Incarnation{i});
@@ -58,18 +58,18 @@ TEST(RunStore, TheFirstStartMakesASecretAndTheNextOnesKeepIt) {
 
 TEST(RunStore, FilesAreReadableByTheirOwnerOnly) {
   const TemporaryDirectory directory;
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   ASSERT_TRUE(store.begin(owner()));
   for (const auto* name : {"/run.db", "/run.db-wal", "/metrics.db"}) {
     struct stat info {};
-    ASSERT_EQ(::stat((directory.path() + name).c_str(), &info), 0) << name;
+    ASSERT_EQ(::stat((directory.text() + name).c_str(), &info), 0) << name;
     EXPECT_EQ(info.st_mode & 0777U, 0600U) << name;
   }
 }
 
 TEST(RunStore, ReadsBackWhatWasWritten) {
   const TemporaryDirectory directory;
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   ASSERT_TRUE(store.begin(owner()));
   auto full = event(1, "worker_exited");
   full.host = "gpu01";
@@ -81,7 +81,7 @@ TEST(RunStore, ReadsBackWhatWasWritten) {
                            StatusRow{6, "{\"state\":\"running\"}"}, CheckpointRow{20, 7},
                            MetricRow{8, 20, 2.5, 100, 0.1}, EndRow{75, "stopped", 9}}));
 
-  auto reader = RunReader::open(directory.path());
+  auto reader = RunReader::open(directory.text());
   ASSERT_TRUE(reader) << reader.error().text();
   const auto events = reader->events(0, 100);
   ASSERT_TRUE(events);
@@ -102,7 +102,7 @@ TEST(RunStore, ReadsBackWhatWasWritten) {
 TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
   const TemporaryDirectory directory;
   {
-    auto store = open_store(directory.path());
+    auto store = open_store(directory.text());
     ASSERT_TRUE(store.begin(owner()));
     ASSERT_TRUE(store.write({JournalRow{1, "generation", R"({"generation":4,"best_step":7})"},
                              JournalRow{2, "committing", R"({"step":20,"generation":4})"},
@@ -110,7 +110,7 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
                              JournalRow{4, "stopping", "{}"}, IncidentRow{2, "{}"}, event(9, "x"),
                              EndRow{75, "stopped", 9}}));
   }
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   const auto start = store.begin(owner());
   ASSERT_TRUE(start);
   EXPECT_EQ(start->recovered.last_generation, Generation{4});
@@ -122,7 +122,7 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
   EXPECT_TRUE(start->resumed);
   ASSERT_EQ(start->incidents.size(), 1U);
   EXPECT_EQ(start->incidents[0].id, 2U);
-  EXPECT_EQ(*RunReader::open(directory.path())->end(), std::nullopt);
+  EXPECT_EQ(*RunReader::open(directory.text())->end(), std::nullopt);
 }
 
 TEST(RunStore, AResumedJobIsNotStoppingAnyMore) {
@@ -134,12 +134,12 @@ TEST(RunStore, AResumedJobIsNotStoppingAnyMore) {
 TEST(RunStore, ASchemaOfAnotherDlaunchIsRefusedInWords) {
   const TemporaryDirectory directory;
   {
-    auto store = open_store(directory.path());
+    auto store = open_store(directory.text());
     ASSERT_TRUE(store.begin(owner()));
-    auto raw = Sqlite::open(directory.path() + "/run.db", Sqlite::Mode::write);
+    auto raw = Sqlite::open(directory.text() + "/run.db", Sqlite::Mode::write);
     ASSERT_TRUE(raw->execute("UPDATE meta SET value = '99' WHERE key = 'schema'"));
   }
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   const auto start = store.begin(owner());
   ASSERT_FALSE(start);
   EXPECT_THAT(start.error().text(), HasSubstr("schema 99"));
@@ -151,7 +151,7 @@ TEST(RunStore, WhatWasWrittenSurvivesAKillAtAnyMoment) {
   ASSERT_EQ(::pipe(ends.data()), 0);
   const pid_t child = ::fork();
   if (child == 0) {
-    auto store = RunStore::open(directory.path());
+    auto store = RunStore::open(directory.text());
     if (!store || !store->begin(owner())) ::_exit(1);
     for (std::uint64_t ticket = 1;; ++ticket) {
       if (!store->write({JournalRow{ticket, "generation",
@@ -168,7 +168,7 @@ TEST(RunStore, WhatWasWrittenSurvivesAKillAtAnyMoment) {
   ::close(ends[1]);
   for (std::uint64_t more = 0; ::read(ends[0], &more, sizeof(more)) > 0;) told = more;
   ::close(ends[0]);
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   const auto start = store.begin(owner());
   ASSERT_TRUE(start);
   EXPECT_GE(start->recovered.last_generation.value, told);
@@ -178,17 +178,17 @@ TEST(RunStore, WhatWasWrittenSurvivesAKillAtAnyMoment) {
 
 TEST(StateLock, ASecondOneIsToldWhoHasItAndADeadOneHoldsNothing) {
   const TemporaryDirectory directory;
-  EXPECT_FALSE(is_locked(directory.path(), kControllerLock));
+  EXPECT_FALSE(is_locked(directory.text(), kControllerLock));
   {
-    const auto lock = StateLock::take(directory.path(), kControllerLock);
+    const auto lock = StateLock::take(directory.text(), kControllerLock);
     ASSERT_TRUE(lock);
-    EXPECT_TRUE(is_locked(directory.path(), kControllerLock));
-    const auto second = StateLock::take(directory.path(), kControllerLock);
+    EXPECT_TRUE(is_locked(directory.text(), kControllerLock));
+    const auto second = StateLock::take(directory.text(), kControllerLock);
     ASSERT_FALSE(second);
     EXPECT_THAT(second.error().text(), HasSubstr("pid " + std::to_string(::getpid())));
-    EXPECT_TRUE(StateLock::take(directory.path(), kKeeperLock)) << "another lock";
+    EXPECT_TRUE(StateLock::take(directory.text(), kKeeperLock)) << "another lock";
   }
-  EXPECT_TRUE(StateLock::take(directory.path(), kControllerLock));
+  EXPECT_TRUE(StateLock::take(directory.text(), kControllerLock));
 }
 
 /// Collects what the writer's thread says.
@@ -225,7 +225,7 @@ struct Heard {
 
 TEST(StoreWriter, ReportsTicketsInOrderOnceTheyAreOnDisk) {
   const TemporaryDirectory directory;
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   ASSERT_TRUE(store.begin(owner()));
   Heard heard;
   {
@@ -239,7 +239,7 @@ TEST(StoreWriter, ReportsTicketsInOrderOnceTheyAreOnDisk) {
     for (std::uint64_t i = 0; i < 200; ++i) EXPECT_EQ(heard.tickets[i], i + 1);
     writer.put(StatusRow{1, "{}"});
   }
-  EXPECT_TRUE(*RunReader::open(directory.path())->status()) << "the end writes what waits";
+  EXPECT_TRUE(*RunReader::open(directory.text())->status()) << "the end writes what waits";
 }
 
 /// Mounts in a mount namespace of its own, where the kernel lets us.
@@ -277,8 +277,8 @@ TEST(StoreWriter, KeepsWhatAFullDiskRefusesAndGoesOnWhenThereIsRoom) {
   const pid_t child = ::fork();
   if (child == 0) {
     constexpr int kNotAllowed = 77;
-    if (!mount_tiny_disk(directory.path())) ::_exit(kNotAllowed);
-    write_on_a_full_disk(directory.path());
+    if (!mount_tiny_disk(directory.text())) ::_exit(kNotAllowed);
+    write_on_a_full_disk(directory.text());
     ::_exit(testing::Test::HasFailure() ? 1 : 0);
   }
   int status = 0;
@@ -289,10 +289,10 @@ TEST(StoreWriter, KeepsWhatAFullDiskRefusesAndGoesOnWhenThereIsRoom) {
 
 TEST(EventLog, ServesTheNewestFromMemoryAndOlderOnesFromDisk) {
   const TemporaryDirectory directory;
-  auto store = open_store(directory.path());
+  auto store = open_store(directory.text());
   ASSERT_TRUE(store.begin(owner()));
   ASSERT_TRUE(store.write({event(1, "old"), event(2, "old")}));
-  EventLog log(directory.path(), 2);
+  EventLog log(directory.text(), 2);
   EXPECT_EQ(log.add(event(0, "new")).id, 3U);
   EXPECT_EQ(log.add(event(0, "new")).id, 4U);
   std::vector<std::uint64_t> ids;

@@ -4,8 +4,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/base/io/temporary_directory.h"
+#include "tests/trainer/checkpoint/plain_files.h"
 #include "tests/trainer/checkpoint/small_model.h"
-#include "tests/trainer/checkpoint/temporary_directory.h"
 
 namespace dlaunch::checkpoint {
 namespace {

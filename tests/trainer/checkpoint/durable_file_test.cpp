@@ -10,7 +10,8 @@
 #include <vector>
 
 #include "base/content_hash.h"
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
+#include "tests/trainer/checkpoint/plain_files.h"
 #include "trainer/checkpoint/io/aligned_buffer.h"
 
 namespace dlaunch::checkpoint {

@@ -8,7 +8,8 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "tests/trainer/checkpoint/temporary_directory.h"
+#include "tests/base/io/temporary_directory.h"
+#include "tests/trainer/checkpoint/plain_files.h"
 #include "tests/trainer/worker/fake_agent.h"
 
 namespace dlaunch::trainer {
@@ -58,7 +59,7 @@ class WorkerTest : public testing::Test {
     return FakeJob(place, trainer.dump());
   }
 
-  checkpoint::TemporaryDirectory directory_;
+  TemporaryDirectory directory_;
 };
 
 /// Names the first tensor that differs, instead of printing all of them.
