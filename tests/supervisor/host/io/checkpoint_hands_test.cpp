@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/io/files.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -15,14 +16,6 @@ namespace fs = std::filesystem;
 
 class CheckpointHands : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = "/tmp/dlaunch-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-    directory_ = root_ + "/checkpoints";
-  }
-  void TearDown() override { fs::remove_all(root_); }
-
   /// What workers leave: one shard and a manifest without `files`.
   void write_partial(std::uint64_t step, std::uint64_t generation, const std::string& shard) {
     const auto place = directory_ + "/step-" + std::to_string(step) + ".g" +
@@ -45,8 +38,9 @@ class CheckpointHands : public testing::Test {
     return fs::exists(directory_ + "/" + name);
   }
 
-  std::string root_;
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string root_ = temporary_.text();
+  const std::string directory_ = root_ + "/checkpoints";
 };
 
 TEST_F(CheckpointHands, ACommitCompletesTheManifestAndRenames) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/io/files.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -18,12 +19,6 @@ namespace fs = std::filesystem;
 
 class CheckpointLock : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = "/tmp/dlaunch-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    directory_ = name;
-  }
-  void TearDown() override { fs::remove_all(directory_); }
   [[nodiscard]] std::string lock() const { return directory_ + "/.dlaunch-lock"; }
   [[nodiscard]] bool takes(const std::string& job) const {
     const auto holder = take_lock(directory_, job, 60s);
@@ -59,7 +54,8 @@ class CheckpointLock : public testing::Test {
         std::distance(fs::directory_iterator(directory_), fs::directory_iterator()));
   }
 
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.text();
 };
 
 TEST_F(CheckpointLock, OfJobsThatAskAtTheSameMomentExactlyOneGetsIt) {

@@ -25,6 +25,7 @@
 #include "protocol/limits.h"
 #include "rendezvous/io/tls_server.h"
 #include "supervisor/host/io/process_scan.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -72,9 +73,6 @@ class Field {
  public:
   explicit Field(std::string job = "test-job") : job_(job + "-" + std::to_string(::getpid())) {
     ::signal(SIGPIPE, SIG_IGN);
-    std::string name = "/tmp/dlaunch-test-XXXXXX";
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    directory_ = name;
     secret_ = rendezvous::make_secret();
     listen();
   }
@@ -87,8 +85,6 @@ class Field {
     for (const auto pid : holders_) {
       if (!until([pid] { return !lives(pid); })) ::kill(pid, SIGKILL);
     }
-    std::error_code ignored;
-    std::filesystem::remove_all(directory_, ignored);
   }
   Field(const Field&) = delete;
   Field& operator=(const Field&) = delete;
@@ -269,7 +265,8 @@ class Field {
   }
 
   std::string job_;
-  std::string directory_;
+  const TemporaryDirectory temporary_;
+  const std::string directory_ = temporary_.text();
   rendezvous::Secret secret_{};
   boost::asio::io_context context_;
   std::unique_ptr<rendezvous::TlsServer> server_;

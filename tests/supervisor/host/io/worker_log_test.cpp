@@ -8,6 +8,7 @@
 #include "protocol/limits.h"
 #include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/file_progress.h"
+#include "tests/base/io/temporary_directory.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -16,17 +17,12 @@ namespace fs = std::filesystem;
 
 class WorkerLogs : public testing::Test {
  protected:
-  void SetUp() override {
-    std::string name = "/tmp/dlaunch-test-XXXXXX";
-    ASSERT_NE(::mkdtemp(name.data()), nullptr);
-    root_ = name;
-  }
-  void TearDown() override { fs::remove_all(root_); }
   [[nodiscard]] std::string content(const std::string& name) const {
     return read_file(root_ + "/" + name, 1 << 20).value_or("(none)");
   }
 
-  std::string root_;
+  const TemporaryDirectory temporary_;
+  const std::string root_ = temporary_.text();
 };
 
 TEST_F(WorkerLogs, AreNeverOverwritten) {
