@@ -61,8 +61,8 @@ class Conversation {
     return {};
   }
 
-  Planting<void> hand_over(const launch::Bootstrap& bootstrap, const Deadline& deadline) {
-    (void)shell_.write(launch::to_line(bootstrap), deadline);
+  Planting<void> hand_over(const protocol::Bootstrap& bootstrap, const Deadline& deadline) {
+    (void)shell_.write(protocol::to_line(bootstrap), deadline);
     const auto started = expect_one<launch::AgentStarted>(deadline);
     if (!started) return tl::unexpected(started.error());
     return {};
@@ -130,7 +130,7 @@ class Conversation {
 }  // namespace
 
 Planting<void> converse(StartShell& shell, const launch::StartScript& script,
-                        launch::Bootstrap bootstrap, ConversationLimits limits,
+                        protocol::Bootstrap bootstrap, ConversationLimits limits,
                         const ConversationReports& reports) {
   const Deadline start(limits.start);
   Conversation conversation(shell, script, reports);

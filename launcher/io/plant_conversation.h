@@ -7,8 +7,8 @@
 
 #include "launcher/io/plant_failure.h"
 #include "launcher/io/start_shell.h"
-#include "launcher/launch/bootstrap.h"
 #include "launcher/launch/start_script.h"
+#include "protocol/bootstrap.h"
 
 namespace dlaunch::launcher::io {
 
@@ -24,7 +24,7 @@ struct ConversationReports {
 
 /// Returns when the agent was welcomed.
 [[nodiscard]] Planting<void> converse(StartShell& shell, const launch::StartScript& script,
-                                      launch::Bootstrap bootstrap, ConversationLimits limits,
+                                      protocol::Bootstrap bootstrap, ConversationLimits limits,
                                       const ConversationReports& reports);
 
 }  // namespace dlaunch::launcher::io

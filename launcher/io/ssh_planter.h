@@ -11,9 +11,9 @@
 
 #include "base/ids.h"
 #include "base/time.h"
-#include "launcher/launch/bootstrap.h"
 #include "launcher/launch/event.h"
 #include "launcher/launch/start_script.h"
+#include "protocol/bootstrap.h"
 
 namespace dlaunch::launcher::io {
 
@@ -32,7 +32,7 @@ struct PlantRequest {
   nanoseconds connect_within{};  ///< until the login is done
   nanoseconds start_within = 60s;
   nanoseconds hello_within = 15s;
-  launch::Bootstrap bootstrap;
+  protocol::Bootstrap bootstrap;
 };
 
 /// Something the user should know: a host key that was accepted, a setting that is not honoured.

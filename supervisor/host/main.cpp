@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "base/io/file_descriptor.h"
+#include "protocol/bootstrap.h"
 #include "supervisor/host/io/agent_process.h"
-#include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/holder.h"
 #include "supervisor/host/io/plant.h"
 
@@ -19,7 +19,7 @@ using namespace dlaunch::supervisor::host;
 
 /// The whole of stdin: the line that the process above keeps in memory.
 std::string read_stdin() {
-  auto text = dlaunch::read_all(0, kBootstrapBytesMax + 1, "stdin").value_or("");
+  auto text = dlaunch::read_all(0, dlaunch::protocol::kBootstrapBytesMax + 1, "stdin").value_or("");
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;
 }
@@ -41,7 +41,7 @@ int main(int count, char** arguments) {
     return fail("it is started by dlaunch; there is nothing to call by hand");
   }
   const auto line = read_stdin();
-  const auto bootstrap = parse_bootstrap(line);
+  const auto bootstrap = dlaunch::protocol::parse_bootstrap(line);
   if (!bootstrap) return fail(bootstrap.error().text());
   const bool reports = ::fcntl(kReportDescriptor, F_GETFD) >= 0;
   if (verb == "holder") {

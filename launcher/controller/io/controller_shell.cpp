@@ -185,7 +185,7 @@ void ControllerShell::plant(const launch::Plant& order) {
     bootstrap.addresses.push_back({address, port_});
   }
   bootstrap.lease = parts_.setting.job.lease;
-  bootstrap.on_lease_end = parts_.setting.welcome.stop_on_lease_end() ? "stop" : "keep";
+  bootstrap.stop_on_lease_end = parts_.setting.welcome.stop_on_lease_end();
   bootstrap.data_address = host.data_address;
   bootstrap.data_interface = host.data_interface;
   planter_->plant(std::move(request), [this, id = order.host](io::PlantOutcome outcome) {

@@ -50,7 +50,7 @@ std::uint64_t new_agent_number() {
          (static_cast<std::uint64_t>(::getpid()) << 44U);
 }
 
-Identity identity_of(const Bootstrap& bootstrap) {
+Identity identity_of(const protocol::Bootstrap& bootstrap) {
   Identity identity;
   identity.job = bootstrap.job;
   identity.host = bootstrap.host_id;
@@ -65,7 +65,7 @@ Identity identity_of(const Bootstrap& bootstrap) {
 }
 
 /// 0: it died before it could be seen, and its end will not be told.
-pid_t find_holder(const Bootstrap& bootstrap) {
+pid_t find_holder(const protocol::Bootstrap& bootstrap) {
   const auto parent = ::getppid();
   const auto words = read_file("/proc/" + std::to_string(parent) + "/cmdline", 4096).value_or("");
   const bool ours = words.find(std::string("\0holder\0", 8)) != std::string::npos &&
@@ -75,7 +75,7 @@ pid_t find_holder(const Bootstrap& bootstrap) {
 
 class AgentProcess {
  public:
-  AgentProcess(const Bootstrap& bootstrap, std::function<void(const std::string&)> report)
+  AgentProcess(const protocol::Bootstrap& bootstrap, std::function<void(const std::string&)> report)
       : bootstrap_(bootstrap),
         report_(std::move(report)),
         agent_(identity_of(bootstrap), monotonic_now()),
@@ -348,7 +348,7 @@ class AgentProcess {
     });
   }
 
-  Bootstrap bootstrap_;
+  protocol::Bootstrap bootstrap_;
   std::function<void(const std::string&)> report_;
   asio::io_context context_{1};
   asio::thread_pool pool_{2};
@@ -379,7 +379,8 @@ class AgentProcess {
 
 }  // namespace
 
-int run_agent(const Bootstrap& bootstrap, std::function<void(const std::string&)> report) {
+int run_agent(const protocol::Bootstrap& bootstrap,
+              std::function<void(const std::string&)> report) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its holder the host is given up
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory; workers get their own setting by exec

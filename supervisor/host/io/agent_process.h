@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "supervisor/host/io/bootstrap.h"
+#include "protocol/bootstrap.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -13,7 +13,7 @@ constexpr int kAgentOver = 0;
 
 /// Runs on this thread until the agent leaves. `report` gets JSON lines for `plant` until the agent
 /// is welcomed. Returns the process's exit code.
-[[nodiscard]] int run_agent(const Bootstrap& bootstrap,
+[[nodiscard]] int run_agent(const protocol::Bootstrap& bootstrap,
                             std::function<void(const std::string& line)> report);
 
 }  // namespace dlaunch::supervisor::host

@@ -34,7 +34,8 @@ constexpr unsigned kUserTimeoutMs = 10'000;  // unacknowledged for so long: anot
 
 }  // namespace
 
-Connection::Connection(asio::io_context& context, const Bootstrap& bootstrap, Handlers handlers)
+Connection::Connection(asio::io_context& context, const protocol::Bootstrap& bootstrap,
+                       Handlers handlers)
     : context_(context),
       bootstrap_(bootstrap),
       handlers_(std::move(handlers)),
@@ -96,7 +97,7 @@ asio::awaitable<void> Connection::run() {
   }
 }
 
-asio::awaitable<Result<Connection::Stream>> Connection::dial(ControllerAddress address) {
+asio::awaitable<Result<Connection::Stream>> Connection::dial(protocol::ControllerAddress address) {
   const auto doing =
       "dialling the controller at " + address.address + " port " + std::to_string(address.port);
   boost::system::error_code code;

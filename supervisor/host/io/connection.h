@@ -12,8 +12,8 @@
 
 #include "base/rng.h"
 #include "protocol/agent_wire.pb.h"
+#include "protocol/bootstrap.h"
 #include "rendezvous/io/byte_stream.h"
-#include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/outbox.h"
 
 namespace dlaunch::supervisor::host {
@@ -27,7 +27,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::function<void(const std::string& reason)> down;
     std::function<void(protocol::ControllerFrame)> frame;
   };
-  Connection(boost::asio::io_context& context, const Bootstrap& bootstrap, Handlers handlers);
+  Connection(boost::asio::io_context& context, const protocol::Bootstrap& bootstrap,
+             Handlers handlers);
 
   void start();
   /// Waits in the outbox while there is a connection; without one it is dropped.
@@ -43,13 +44,13 @@ class Connection : public std::enable_shared_from_this<Connection> {
  private:
   using Stream = std::shared_ptr<rendezvous::ByteStream>;
   boost::asio::awaitable<void> run();
-  boost::asio::awaitable<Result<Stream>> dial(ControllerAddress address);
+  boost::asio::awaitable<Result<Stream>> dial(protocol::ControllerAddress address);
   boost::asio::awaitable<std::string> read_frames(Stream stream);
   boost::asio::awaitable<void> write_frames(Stream stream);
   boost::asio::awaitable<void> pause(nanoseconds length);
 
   boost::asio::io_context& context_;
-  Bootstrap bootstrap_;
+  protocol::Bootstrap bootstrap_;
   Handlers handlers_;
   boost::asio::ssl::context tls_;
   boost::asio::steady_timer wake_;

@@ -24,7 +24,7 @@ constexpr std::size_t kRestartsMax = 5;
 constexpr nanoseconds kRestartsWindow = 60s;
 constexpr int kSweepsMax = 500;  // 10 ms each: what does not die in 5 s sleeps in the kernel
 
-pid_t start_agent(const Bootstrap& bootstrap, const std::string& line, int report,
+pid_t start_agent(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
                   const std::string& self) {
   auto input = make_pipe();
   if (!input) return -1;
@@ -53,7 +53,7 @@ pid_t start_agent(const Bootstrap& bootstrap, const std::string& line, int repor
 }
 
 /// Two scans in a row without a find; what was orphaned is our child and is reaped on the way.
-void sweep(const Bootstrap& bootstrap) {
+void sweep(const protocol::Bootstrap& bootstrap) {
   const ProcessScan scan(bootstrap.job, bootstrap.host, ::getpid());
   int empty = 0;
   for (int i = 0; i < kSweepsMax && empty < 2; ++i) {
@@ -67,7 +67,7 @@ void sweep(const Bootstrap& bootstrap) {
 
 }  // namespace
 
-int run_holder(const Bootstrap& bootstrap, const std::string& line, int report,
+int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
                const std::string& self) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;

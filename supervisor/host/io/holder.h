@@ -3,15 +3,15 @@
 
 #include <string>
 
-#include "supervisor/host/io/bootstrap.h"
+#include "protocol/bootstrap.h"
 
 namespace dlaunch::supervisor::host {
 
 /// Runs until the agent says that all is over, or died too often. `line` is the bootstrap as it
 /// came; `report` is the descriptor on which the first agent reports to `plant`, or -1; `self` the
 /// program to be executed as agent. Returns the process's exit code.
-[[nodiscard]] int run_holder(const Bootstrap& bootstrap, const std::string& line, int report,
-                             const std::string& self);
+[[nodiscard]] int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line,
+                             int report, const std::string& self);
 
 /// The descriptor numbers between plant, holder and agent; stdin carries the bootstrap.
 constexpr int kReportDescriptor = 3;

@@ -19,7 +19,7 @@
 #include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
-#include "supervisor/host/io/bootstrap.h"
+#include "protocol/bootstrap.h"
 #include "supervisor/host/io/holder.h"
 
 namespace dlaunch::supervisor::host {
@@ -46,7 +46,7 @@ Result<std::string> read_line() {
   std::string line;
   std::array<char, 4096> bytes{};
   while (line.find('\n') == std::string::npos) {
-    if (line.size() > kBootstrapBytesMax) {
+    if (line.size() > protocol::kBootstrapBytesMax) {
       return failure(std::errc::message_size, "reading the bootstrap");
     }
     const auto count = ::read(0, bytes.data(), bytes.size());
@@ -66,7 +66,7 @@ Result<void> want_space(const std::string& directory) {
 }
 
 /// Each part 0700 and ours; a foreign directory in our place is somebody's trap.
-Result<void> make_directory(const Bootstrap& bootstrap) {
+Result<void> make_directory(const protocol::Bootstrap& bootstrap) {
   for (const auto& path :
        {bootstrap.scratch, bootstrap.scratch + "/" + bootstrap.job, bootstrap.directory()}) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) {
@@ -83,7 +83,7 @@ Result<void> make_directory(const Bootstrap& bootstrap) {
 }
 
 /// An older holder of this job and host is asked to leave, then made to.
-Result<FileDescriptor> take_over(const Bootstrap& bootstrap) {
+Result<FileDescriptor> take_over(const protocol::Bootstrap& bootstrap) {
   const auto path = bootstrap.directory() + "/holder.lock";
   FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.is_open()) return failure_from_errno(errno, "opening " + path);
@@ -110,8 +110,8 @@ Result<FileDescriptor> take_over(const Bootstrap& bootstrap) {
   return lock;
 }
 
-pid_t start_holder(const Bootstrap& bootstrap, const std::string& self, int input, int report,
-                   int lock) {
+pid_t start_holder(const protocol::Bootstrap& bootstrap, const std::string& self, int input,
+                   int report, int lock) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::setsid();
@@ -134,7 +134,7 @@ pid_t start_holder(const Bootstrap& bootstrap, const std::string& self, int inpu
 }
 
 /// Passes the agent's lines on until it is welcomed; the last failure is the cause of the silence.
-int follow(const Bootstrap& bootstrap, int report, pid_t holder) {
+int follow(const protocol::Bootstrap& bootstrap, int report, pid_t holder) {
   std::string buffer;
   std::string reasons;  // of the newest round, one for each address
   std::deque<std::string> newest;
@@ -181,7 +181,7 @@ int run_plant(const std::string& self) {
   ::signal(SIGPIPE, SIG_IGN);
   const auto line = read_line();
   if (!line) return fail("agent_failed", line.error().text());
-  const auto bootstrap = parse_bootstrap(*line);
+  const auto bootstrap = protocol::parse_bootstrap(*line);
   if (!bootstrap) return fail("agent_failed", bootstrap.error().text());
   auto made = make_directory(*bootstrap);
   if (made) made = want_space(bootstrap->directory());

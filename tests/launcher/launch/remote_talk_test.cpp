@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/launch/bootstrap.h"
 #include "launcher/launch/start_script.h"
 
 namespace dlaunch::launcher::launch {
@@ -122,15 +121,6 @@ TEST(StartScript, LooksAtAnAgentBeforeItRunsItWhenAskedTo) {
   EXPECT_THAT(to_text(script), HasSubstr("dlaunch_quick /var/tmp\n"));
   script.thorough = true;
   EXPECT_THAT(to_text(script), Not(HasSubstr("dlaunch_quick /var/tmp\n")));
-}
-
-TEST(Bootstrap, IsOneLineWhateverTheEnvironmentHolds) {
-  Bootstrap bootstrap;
-  bootstrap.environment = {{"A", "two\nlines\"'\xff"}};
-  bootstrap.lease = 60s;
-  const std::string line = to_line(bootstrap);
-  EXPECT_EQ(line.find('\n'), line.size() - 1);
-  EXPECT_THAT(line, HasSubstr("\"lease_seconds\":60.0"));
 }
 
 }  // namespace

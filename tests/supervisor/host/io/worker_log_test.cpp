@@ -6,7 +6,6 @@
 
 #include "base/io/files.h"
 #include "protocol/limits.h"
-#include "supervisor/host/io/bootstrap.h"
 #include "supervisor/host/io/file_progress.h"
 #include "tests/base/io/temporary_directory.h"
 
@@ -83,30 +82,6 @@ TEST_F(WorkerLogs, ProgressIsAlsoSeenByCheckpointFiles) {
   EXPECT_EQ(newest_checkpoint(pattern), 120U) << "200 is not done";
   for (const auto* name : {"/run/a.pt", "/run/b.pt"}) ASSERT_TRUE(replace_file(root_ + name, ""));
   EXPECT_EQ(newest_checkpoint(root_ + "/run/*.pt"), 2U);
-}
-
-TEST(Bootstrap, IsReadAndWhatIsWrongIsNamedWithoutItsValue) {
-  const std::string good =
-      R"({"job":"kjv-1","host":"gpu01","host_id":3,"secret":"5ec7e7","scratch":"/tmp/d",)"
-      R"("addresses":[{"address":"10.0.0.1","port":29600}],"lease_seconds":2.5,"on_lease_end":"keep"})";
-  const auto bootstrap = parse_bootstrap(good);
-  ASSERT_TRUE(bootstrap) << bootstrap.error().text();
-  EXPECT_EQ(bootstrap->host_id, HostId{3});
-  EXPECT_EQ(bootstrap->lease, 2500ms);
-  EXPECT_FALSE(bootstrap->stop_on_lease_end);
-  EXPECT_EQ(bootstrap->directory(), "/tmp/d/kjv-1/gpu01");
-  const auto without = [&](const std::string& part, const std::string& other) {
-    auto text = good;
-    return text.replace(text.find(part), part.size(), other);
-  };
-  for (const auto& text :
-       {std::string("no JSON"), without("kjv-1", "../x"), without("gpu01", "a/b"),
-        without("/tmp/d", "tmp"), without(R"("port":29600)", R"("port":"x")"),
-        without(R"({"address":"10.0.0.1","port":29600})", "")}) {
-    const auto refused = parse_bootstrap(text);
-    ASSERT_FALSE(refused) << text;
-    EXPECT_EQ(refused.error().text().find("5ec7e7"), std::string::npos);
-  }
 }
 
 }  // namespace

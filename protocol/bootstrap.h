@@ -1,4 +1,4 @@
-// What `dlaunch-agent plant` is told on its stdin: one JSON line, never on a command line.
+// What an agent is planted with: one JSON line on its stdin, never on a command line or in a file.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,13 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/result.h"
 #include "base/time.h"
 
-namespace dlaunch::launcher::launch {
+namespace dlaunch::protocol {
 
-// An environment of a few dozen variables and 65,536 characters of PATH-like values fit.
-constexpr std::size_t kBootstrapBytesMax = std::size_t{256} << 10;
+// An environment of a few dozen variables and PATH-like values of 65,536 characters fit.
+constexpr std::size_t kBootstrapBytesMax = std::size_t{256} << 10U;
 
 struct ControllerAddress {
   std::string address;  ///< numeric
@@ -29,14 +30,19 @@ struct Bootstrap {
   std::string secret_hex;  ///< this host's derived key
   std::vector<ControllerAddress> addresses;
   std::string scratch;  ///< filled by the planter: `<scratch>/dlaunch-<uid>` on that host
-  nanoseconds lease{};
-  std::string on_lease_end;
+  nanoseconds lease = 60s;
+  bool stop_on_lease_end = true;
   std::map<std::string, std::string> environment;
   std::string data_address;    ///< may be empty
   std::string data_interface;  ///< may be empty
+
+  /// `<scratch>/<job>/<host>`: several hosts may share a machine.
+  [[nodiscard]] std::string directory() const { return scratch + "/" + job + "/" + host; }
 };
 
 /// Ends with the newline. Bytes that are not UTF-8 are replaced.
 [[nodiscard]] std::string to_line(const Bootstrap& bootstrap);
+/// An error names the key that is missing or wrong, never a value.
+[[nodiscard]] Result<Bootstrap> parse_bootstrap(const std::string& line);
 
-}  // namespace dlaunch::launcher::launch
+}  // namespace dlaunch::protocol

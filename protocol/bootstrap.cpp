@@ -1,8 +1,8 @@
-#include "supervisor/host/io/bootstrap.h"
+#include "protocol/bootstrap.h"
 
 #include <nlohmann/json.hpp>
 
-namespace dlaunch::supervisor::host {
+namespace dlaunch::protocol {
 namespace {
 
 bool is_name(const std::string& text) {
@@ -11,6 +11,29 @@ bool is_name(const std::string& text) {
 }
 
 }  // namespace
+
+std::string to_line(const Bootstrap& bootstrap) {
+  nlohmann::json addresses = nlohmann::json::array();
+  for (const ControllerAddress& address : bootstrap.addresses) {
+    addresses.push_back({{"address", address.address}, {"port", address.port}});
+  }
+  const nlohmann::json line = {
+      {"job", bootstrap.job},
+      {"host", bootstrap.host},
+      {"host_id", bootstrap.host_id.value},
+      {"incarnation", bootstrap.incarnation.value},
+      {"build", bootstrap.build},
+      {"secret", bootstrap.secret_hex},
+      {"addresses", addresses},
+      {"scratch", bootstrap.scratch},
+      {"lease_seconds", to_seconds(bootstrap.lease)},
+      {"on_lease_end", bootstrap.stop_on_lease_end ? "stop" : "keep"},
+      {"environment", bootstrap.environment},
+      {"data_address", bootstrap.data_address},
+      {"data_interface", bootstrap.data_interface},
+  };
+  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 Result<Bootstrap> parse_bootstrap(const std::string& line) {
   const auto wrong = [](const char* what) {
@@ -23,6 +46,7 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
     bootstrap.job = json.at("job");
     bootstrap.host = json.at("host");
     bootstrap.host_id = HostId{json.at("host_id")};
+    bootstrap.incarnation = Incarnation{json.value("incarnation", std::uint64_t{0})};
     bootstrap.build = json.value("build", "");
     bootstrap.secret_hex = json.at("secret");
     for (const auto& entry : json.at("addresses")) {
@@ -32,6 +56,7 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
     bootstrap.lease =
         nanoseconds(static_cast<std::int64_t>(json.value("lease_seconds", 60.0) * 1e9));
     bootstrap.stop_on_lease_end = json.value("on_lease_end", "stop") != "keep";
+    bootstrap.environment = json.value("environment", bootstrap.environment);
     bootstrap.data_address = json.value("data_address", "");
     bootstrap.data_interface = json.value("data_interface", "");
   } catch (const nlohmann::json::exception&) {
@@ -45,4 +70,4 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
   return bootstrap;
 }
 
-}  // namespace dlaunch::supervisor::host
+}  // namespace dlaunch::protocol
