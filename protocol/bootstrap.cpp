@@ -32,7 +32,7 @@ std::string to_line(const Bootstrap& bootstrap) {
       {"data_address", bootstrap.data_address},
       {"data_interface", bootstrap.data_interface},
   };
-  return line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json_text(line) + "\n";
 }
 
 Result<Bootstrap> parse_bootstrap(const std::string& line) {

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/utf8.h"
 #include "protocol/json_fields.h"
+#include "protocol/json_text.h"
 #include "protocol/limits.h"
 
 namespace dlaunch::protocol {
@@ -85,7 +87,7 @@ json to_json(const worker::Written& written) {
 json to_json(const worker::Failing& failing) {
   return {{"type", "failing"},
           {"category", name_of(failing.category)},
-          {"reason", failing.reason.substr(0, kFailingReasonBytesMax)},
+          {"reason", to_utf8(failing.reason, kFailingReasonBytesMax)},
           {"suspect_rank", or_null(failing.suspect_rank)}};
 }
 json to_json(const worker::Finished& finished) {
@@ -129,8 +131,7 @@ json to_json(const worker::Committed& committed) {
 
 Result<std::string> finish_line(json object, Generation generation) {
   object["generation"] = generation.value;
-  // Reasons may quote output that is not UTF-8.
-  auto line = object.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  auto line = json_text(object) + "\n";
   if (line.size() - 1 > kWorkerLineBytesMax) {
     return failure(std::errc::message_size,
                    "writing “" + object["type"].get<std::string>() +

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "launcher/views/table.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::cli {
 
@@ -43,7 +44,7 @@ std::string plan_text(const config::HostsFile& hosts, const config::TrainFile& t
                                                std::to_string(train.trainer->steps) + " steps"
                                          : "program " + train.program->command.front();
   if (as_json) {
-    return nlohmann::json{{"job", train.job.name}, {"runs", what}, {"hosts", list}}.dump() + "\n";
+    return protocol::json_text({{"job", train.job.name}, {"runs", what}, {"hosts", list}}) + "\n";
   }
   return "job " + train.job.name + ": " + what + "\n\n" + views::table(rows);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "launcher/config/together.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::controller {
 
@@ -22,7 +23,7 @@ std::string to_json(const JobInput& input) {
                        {"environment", input.environment},
                        {"program_folder", input.program_folder},
                        {"fresh", input.fresh}};
-  return object.dump(1, ' ', false, json::error_handler_t::replace) + "\n";
+  return protocol::json_text(object, 1) + "\n";
 }
 
 Result<JobInput> job_input_from_json(std::string_view text) {

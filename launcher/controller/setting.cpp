@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -64,25 +65,24 @@ std::string trainer_settings(const config::TrainFile& train, std::uint64_t ranks
   const auto* steps = std::get_if<config::EverySteps>(&train.checkpoint.every);
   const auto batches =
       trainer.logical_batches != 0 ? trainer.logical_batches : default_logical_batches(ranks);
-  return json{{"strategy", trainer.strategy},
-              {"steps", trainer.steps},
-              {"logical_batches", batches},
-              {"micro_batch", trainer.micro_batch},
-              {"learning_rate", trainer.learning_rate},
-              {"seed", trainer.seed},
-              {"warmup_steps", trainer.warmup_steps},
-              {"weight_decay", trainer.weight_decay},
-              {"clip", trainer.clip},
-              {"betas", trainer.betas},
-              {"model",
-               {{"layers", trainer.model.layers},
-                {"width", trainer.model.width},
-                {"heads", trainer.model.heads},
-                {"context", trainer.model.context}}},
-              {"data", {{"text", trainer.text}}},
-              {"checkpoint_every_steps", steps == nullptr ? 0 : steps->steps},
-              {"threads", 1}}
-      .dump();
+  return protocol::json_text({{"strategy", trainer.strategy},
+                              {"steps", trainer.steps},
+                              {"logical_batches", batches},
+                              {"micro_batch", trainer.micro_batch},
+                              {"learning_rate", trainer.learning_rate},
+                              {"seed", trainer.seed},
+                              {"warmup_steps", trainer.warmup_steps},
+                              {"weight_decay", trainer.weight_decay},
+                              {"clip", trainer.clip},
+                              {"betas", trainer.betas},
+                              {"model",
+                               {{"layers", trainer.model.layers},
+                                {"width", trainer.model.width},
+                                {"heads", trainer.model.heads},
+                                {"context", trainer.model.context}}},
+                              {"data", {{"text", trainer.text}}},
+                              {"checkpoint_every_steps", steps == nullptr ? 0 : steps->steps},
+                              {"threads", 1}});
 }
 
 std::string trainer_path(const JobInput& input) {

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/utf8.h"
+
 namespace dlaunch::launcher::launch {
 namespace {
 
@@ -76,7 +78,7 @@ std::vector<Word> RemoteTalk::take(std::string_view bytes) {
     }
     if (newline == std::string_view::npos) break;
     bytes.remove_prefix(newline + 1);
-    take_line(line_, words);
+    take_line(to_utf8(line_), words);
     line_.clear();
   }
   return words;
@@ -88,7 +90,7 @@ void RemoteTalk::take_line(std::string_view line, std::vector<Word>& words) {
     if (begun_) return;
     noise_bytes_ += line.size() + 1;
     if (noise_.size() < kNoiseKeptBytes)
-      noise_ += std::string(line.substr(0, kNoiseKeptBytes)) + " ";
+      noise_ += std::string(cut_utf8(line, kNoiseKeptBytes)) + " ";
     if (noise_bytes_ > kNoiseBytesMax) fail("login scripts print without an end", words);
     return;
   }
@@ -97,7 +99,7 @@ void RemoteTalk::take_line(std::string_view line, std::vector<Word>& words) {
   if (word) {
     words.push_back(*word);
   } else {
-    fail("the host said \"" + std::string(line.substr(0, kNoiseKeptBytes)) + "\"", words);
+    fail("the host said \"" + std::string(cut_utf8(line, kNoiseKeptBytes)) + "\"", words);
   }
 }
 

@@ -64,7 +64,9 @@ Result<void> AgentConnection::take_frames() {
     if (!*message) return {};
     AgentFrame frame;
     if (!frame.ParseFromString(**message)) {
-      return failure(std::errc::bad_message, "it sent a frame that cannot be read");
+      return failure(
+          std::errc::bad_message,
+          "it sent a frame that cannot be read: a broken agent or one of another version");
     }
     if (frame.number() <= received_) {
       return failure(std::errc::protocol_error, "it sent frame " + std::to_string(frame.number()) +

@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "protocol/limits.h"
+#include "protocol/wire_text.h"
 
 namespace dlaunch::rendezvous {
 namespace {
@@ -42,7 +43,8 @@ void append_varint_field(std::string& bytes, int field, std::uint64_t value) {
 
 }  // namespace
 
-std::shared_ptr<const OutgoingFrame> make_outgoing(const ControllerFrame& frame) {
+std::shared_ptr<const OutgoingFrame> make_outgoing(ControllerFrame frame) {
+  protocol::make_text_valid(frame);
   auto made = std::make_shared<OutgoingFrame>();
   made->urgency = urgency_of(frame);
   made->body = frame.SerializeAsString();

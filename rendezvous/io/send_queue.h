@@ -22,8 +22,7 @@ struct OutgoingFrame {
   Urgency urgency = Urgency::order;
   std::string body;
 };
-[[nodiscard]] std::shared_ptr<const OutgoingFrame> make_outgoing(
-    const protocol::ControllerFrame& frame);
+[[nodiscard]] std::shared_ptr<const OutgoingFrame> make_outgoing(protocol::ControllerFrame frame);
 
 /// Owned by one connection.
 class SendQueue {

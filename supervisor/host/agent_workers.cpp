@@ -2,11 +2,16 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/utf8.h"
 #include "supervisor/host/agent_impl.h"
 
 namespace dlaunch::supervisor::host {
 
 using protocol::AgentFrame;
+
+namespace {
+constexpr std::size_t kPhaseBytesMax = 64;  // it goes out with every heartbeat
+}
 
 Worker* Agent::Impl::find(Rank rank, Generation generation) {
   if (generation != generation_) return nullptr;
@@ -168,11 +173,12 @@ void Agent::Impl::say_restored() {
 void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Progress& line) {
   auto& status = worker.status;
   const bool moved = !status.has_step() || status.step() != line.step.value ||
-                     status.phase() != line.phase || status.sequence() != line.sequence;
+                     status.phase() != to_utf8(line.phase, kPhaseBytesMax) ||
+                     status.sequence() != line.sequence;
   if (moved) worker.progressed_at = now;
   // A worker reports the step it restored, too: no step of this job is completed before the first.
   if (line.step.value > 0) status.set_step(line.step.value);
-  status.set_phase(line.phase);
+  status.set_phase(to_utf8(line.phase, kPhaseBytesMax));
   status.set_step_seconds(line.seconds);
   status.set_waiting_seconds(line.waiting);
   if (line.loss) status.set_loss(*line.loss);
@@ -217,7 +223,7 @@ void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Fail
   auto& failing = *evidence.mutable_worker_failing();
   failing.set_rank(worker.status.rank());
   failing.set_category(std::string(protocol::name_of(line.category)));
-  failing.set_reason(line.reason);
+  failing.set_reason(to_utf8(line.reason, protocol::kFailingReasonBytesMax));
   if (line.suspect_rank) failing.set_suspect_rank(line.suspect_rank->value);
   testify(now, generation_, std::move(evidence));
 }

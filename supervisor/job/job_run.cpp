@@ -3,6 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.h"
+#include "protocol/json_text.h"
+#include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 
@@ -136,7 +138,7 @@ void Job::Impl::on(Instant now, const StopAsked& e) {
                        "stopped at once: " + e.reason);
   }
   if (again) return;
-  (void)journal("stopping", json{{"reason", e.reason}}.dump());
+  (void)journal("stopping", protocol::json_text({{"reason", e.reason}}));
   if (const auto* forming = std::get_if<Forming>(&state_);
       forming != nullptr && forming->give_up_at) {
     return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
@@ -224,7 +226,7 @@ void Job::Impl::become_over(Instant now, int code, JobState state, std::string s
   }
   state_ = Over{};
   set_state(state, sentence);
-  (void)journal("ended", json{{"code", code}, {"sentence", sentence}}.dump());
+  (void)journal("ended", protocol::json_text({{"code", code}, {"sentence", sentence}}));
   out_.push_back(Finish{code, state, std::move(sentence)});
 }
 

@@ -280,6 +280,28 @@ def test_without_restarts_the_first_failure_gives_its_own_code(make):
     assert job.status()["generation"] == 1
 
 
+def test_last_words_that_are_no_text_are_shown_and_harm_no_connection(make):
+    script = REPORT + """
+if rank == "1":
+    for line in (b"\\xff", "Größe".encode("latin-1"), ("█" * 200).encode()):
+        sys.stdout.buffer.write(line + b"\\n")
+    sys.stdout.flush()
+    sys.exit(3)
+while True:
+    time.sleep(0.05)
+"""
+    job = make({**program(script), **NO_RESTARTS})
+    code, output = job.run()
+    assert code == 3, output
+    lines = incident(job)["last_lines"]
+    assert lines == ["\ufffd", "Gr\ufffd\ufffde", "█" * 170]
+    log, = (job.directory / "scratch").glob("**/rank-1.log")
+    assert log.read_bytes().startswith("\xff\nGröße\n".encode("latin-1"))
+    names = [event["event"] for event in job.events()]
+    assert "host_lost" not in names and names.count("host_ready") == 2, names
+    job.nothing_left()
+
+
 @pytest.mark.parametrize("own", [64, 70, 100, 127])
 def test_a_programs_code_that_means_something_else_here_becomes_1(make, own):
     job = make({**program(failing(own)), **NO_RESTARTS})

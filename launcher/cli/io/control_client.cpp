@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "launcher/controller/io/control_socket.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::cli {
 
@@ -18,7 +19,7 @@ Result<ControlClient> ControlClient::connect(const std::string& state_directory)
 }
 
 Result<void> ControlClient::send(const nlohmann::json& request) {
-  const auto line = request.dump() + "\n";
+  const auto line = protocol::json_text(request) + "\n";
   for (std::size_t sent = 0; sent < line.size();) {
     const auto count = ::send(socket_.get(), line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;

@@ -8,6 +8,7 @@
 
 #include "base/overloaded.h"
 #include "launcher/controller/io/state_lock.h"
+#include "protocol/json_text.h"
 #include "supervisor/job/exit_code.h"
 
 namespace dlaunch::launcher::controller {
@@ -217,7 +218,7 @@ void ControllerShell::carry_for_job(job::Command& command) {
           [this](job::Record& entry) { record(entry); },
           [this](job::IncidentChanged& change) {
             const auto shown = incident_json(identity_, change.incident);
-            writer_->put(IncidentRow{change.incident.id, shown.dump()});
+            writer_->put(IncidentRow{change.incident.id, protocol::json_text(shown)});
             sessions_.tell({{"type", "incident"}, {"incident", shown}});
             parts_.log->warn("incident {} ({}): {}", change.incident.id, change.incident.cause,
                              change.incident.sentence);
@@ -274,7 +275,7 @@ void ControllerShell::record(const job::Record& entry) {
   if (entry.step) row.step = static_cast<std::int64_t>(entry.step->value);
   row.detail = entry.detail;
   const auto& kept = events_.add(std::move(row));
-  parts_.log->info("event {}", event_json(kept).dump());
+  parts_.log->info("event {}", protocol::json_text(event_json(kept)));
   writer_->put(kept);
   if (kept.event == "checkpoint_committed" && entry.step) {
     writer_->put(CheckpointRow{entry.step->value, kept.time});
@@ -324,7 +325,7 @@ void ControllerShell::on_clock() {
 
 void ControllerShell::store_status(const job::View& view) {
   const auto shown = status_json(identity_, machine_.hosts(), view, monotonic_now());
-  writer_->put(StatusRow{unix_now(), shown.dump(-1, ' ', false, json::error_handler_t::replace)});
+  writer_->put(StatusRow{unix_now(), protocol::json_text(shown)});
 }
 
 void ControllerShell::tell_progress(const job::View& view) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "protocol/json_text.h"
+
 namespace dlaunch::launcher::controller {
 namespace {
 
@@ -183,7 +185,7 @@ void Sessions::end(int code, const std::string& sentence) {
 }
 
 void Sessions::send(ClientId client, const json& message) {
-  server_.send(client, message.dump(-1, ' ', false, json::error_handler_t::replace));
+  server_.send(client, protocol::json_text(message));
 }
 
 std::optional<HostId> Sessions::host_named(const std::string& name) const {

@@ -18,6 +18,7 @@
 #include "base/io/clock.h"
 #include "base/io/driver.h"
 #include "base/io/files.h"
+#include "protocol/json_text.h"
 #include "supervisor/host/agent.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/checkpoint_lock.h"
@@ -128,7 +129,7 @@ class AgentProcess {
 
  private:
   void say(const nlohmann::json& line) {
-    if (report_) report_(line.dump());
+    if (report_) report_(protocol::json_text(line));
   }
 
   [[nodiscard]] std::string logs() const { return bootstrap_.directory() + "/logs"; }

@@ -4,6 +4,7 @@
 
 #include "protocol/framing.h"
 #include "protocol/limits.h"
+#include "protocol/wire_text.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -31,6 +32,7 @@ std::size_t urgency_of(const AgentFrame& frame) {
 }  // namespace
 
 void Outbox::push(AgentFrame frame) {
+  protocol::make_text_valid(frame);
   const auto urgency = urgency_of(frame);
   if (urgency == kBeats) waiting_[kBeats].clear();
   if (urgency == kLogs) {

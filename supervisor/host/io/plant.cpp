@@ -20,6 +20,7 @@
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 #include "protocol/bootstrap.h"
+#include "protocol/json_text.h"
 #include "supervisor/host/io/holder.h"
 
 namespace dlaunch::supervisor::host {
@@ -33,7 +34,7 @@ constexpr std::uint64_t kFreeBytesMin = 1024 * 1024;  // logs, sockets, the lock
 constexpr useconds_t kPollMicroseconds = 20'000;
 
 void say(const json& line) {
-  std::printf("%s\n", line.dump(-1, ' ', false, json::error_handler_t::replace).c_str());
+  std::printf("%s\n", protocol::json_text(line).c_str());
   std::fflush(stdout);
 }
 

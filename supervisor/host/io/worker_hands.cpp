@@ -15,6 +15,8 @@
 #include <utility>
 
 #include "base/io/files.h"
+#include "base/utf8.h"
+#include "protocol/json_text.h"
 #include "protocol/limits.h"
 #include "supervisor/host/io/process_scan.h"
 
@@ -44,9 +46,9 @@ std::string error_message_of(const std::string& path) {
     message = inner.is_string() ? inner.get<std::string>()
               : inner.is_object() && inner.contains("message") && inner.at("message").is_string()
                   ? inner.at("message").get<std::string>()
-                  : inner.dump();
+                  : protocol::json_text(inner);
   }
-  return message.substr(0, kErrorMessageBytesMax);
+  return to_utf8(message, kErrorMessageBytesMax);
 }
 
 }  // namespace

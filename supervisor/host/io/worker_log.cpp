@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/io/files.h"
+#include "base/utf8.h"
 #include "protocol/limits.h"
 
 namespace dlaunch::supervisor::host {
@@ -41,7 +42,7 @@ Result<WorkerLog> WorkerLog::open(const std::string& directory, Generation gener
 }
 
 void WorkerLog::keep(std::string_view line) {
-  last_lines_.emplace_back(line.substr(0, protocol::kLastLineBytesMax));
+  last_lines_.push_back(to_utf8(line, protocol::kLastLineBytesMax));
   if (last_lines_.size() > protocol::kLastLinesMax) last_lines_.pop_front();
 }
 
@@ -52,7 +53,7 @@ WorkerLog::Passed WorkerLog::append(std::string_view bytes, std::size_t bytes_ma
   partial_.append(bytes);
   std::size_t begin = 0;
   for (auto end = partial_.find('\n'); end != std::string::npos; end = partial_.find('\n', begin)) {
-    const auto line = std::string_view(partial_).substr(begin, end - begin);
+    const auto line = to_utf8(std::string_view(partial_).substr(begin, end - begin));
     keep(line);
     if (passed.text.size() + line.size() + 1 <= bytes_max) {
       passed.text.append(line).push_back('\n');

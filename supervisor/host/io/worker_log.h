@@ -21,6 +21,7 @@ class WorkerLog {
   [[nodiscard]] static Result<WorkerLog> open(const std::string& directory, Generation generation,
                                               Rank rank);
 
+  /// The file takes the bytes as they are; lines are UTF-8, what is none in them is replaced.
   /// Returns the whole lines among what has come so far, at most `bytes_max` of them; what was more
   /// is in the file and counted in `dropped`. A full disk loses the file's part, said once in it.
   struct Passed {

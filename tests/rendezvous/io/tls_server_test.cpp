@@ -211,6 +211,31 @@ TEST_F(TlsServerTest, ABrokenFrameEndsTheConnection) {
   EXPECT_THAT(closed_[0].reason, HasSubstr("cannot be read"));
 }
 
+TEST_F(TlsServerTest, TextThatIsNoneEndsOnlyTheConnectionOfWhoSentIt) {
+  start();
+  const auto broken = join(HostId{1});
+  const auto good = join(HostId{2});
+  AgentFrame lines;
+  lines.mutable_log_lines()->set_text("gr\xFC\xDF\n");
+  broken->send(lines);
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_EQ(closed_[0].host, HostId{1});
+  EXPECT_THAT(closed_[0].reason, HasSubstr("cannot be read"));
+  server_->send({HostId{2}}, beat());
+  ASSERT_TRUE(run_until([&] { return good->received.size() == 1; }));
+  EXPECT_EQ(closed_.size(), 1U);
+}
+
+TEST_F(TlsServerTest, AReasonThatQuotesAHostReachesTheAgentsAsText) {
+  start();
+  const auto agent = join(HostId{1});
+  ControllerFrame abort;
+  abort.mutable_abort()->set_reason("the host said \"gr\xFC\xDF\"");
+  server_->send({HostId{1}}, abort);
+  ASSERT_TRUE(run_until([&] { return agent->received.size() == 1; }));
+  EXPECT_EQ(agent->received[0].abort().reason(), "the host said \"gr\uFFFD\uFFFD\"");
+}
+
 TEST_F(TlsServerTest, TheNewestConnectionOfAHostTakesThePlaceOfTheOneBefore) {
   start();
   const auto first = join(HostId{1});

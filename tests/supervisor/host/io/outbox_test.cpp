@@ -88,6 +88,29 @@ TEST(Outbox, LogsBeyondTheBoundAreDroppedAndCounted) {
   EXPECT_EQ(frames[0].log_lines().dropped(), 2U);
 }
 
+TEST(Outbox, NoTextMakesAFrameUnreadable) {
+  AgentFrame exited;
+  exited.mutable_evidence()->mutable_worker_exited()->add_last_lines("good");
+  exited.mutable_evidence()->mutable_worker_exited()->add_last_lines("gr\xFC\xDF");
+  exited.mutable_evidence()->mutable_worker_exited()->set_error_message("half \xE2\x96");
+  AgentFrame ready;
+  ready.mutable_ready()->add_failures()->set_sentence(
+      "/data/B\xFC"
+      "cher is not there");
+  Outbox outbox;
+  outbox.push(exited);
+  outbox.push(ready);
+  protocol::FrameReader reader(protocol::kFrameBytesMax);
+  reader.feed(outbox.take(0));
+  AgentFrame first, second;
+  ASSERT_TRUE(first.ParseFromString(**reader.next()));
+  ASSERT_TRUE(second.ParseFromString(**reader.next()));
+  EXPECT_EQ(first.ready().failures(0).sentence(), "/data/B\uFFFDcher is not there");
+  EXPECT_EQ(second.evidence().worker_exited().last_lines(0), "good");
+  EXPECT_EQ(second.evidence().worker_exited().last_lines(1), "gr\uFFFD\uFFFD");
+  EXPECT_EQ(second.evidence().worker_exited().error_message(), "half \uFFFD");
+}
+
 TEST(Outbox, CountsAnewOnEachConnection) {
   Outbox outbox;
   outbox.push(log_of(1));

@@ -47,6 +47,20 @@ TEST_F(WorkerLogs, PassOnWholeLinesAndKeepTheLastTwenty) {
   EXPECT_EQ(log->last_lines().front(), "11");
 }
 
+TEST_F(WorkerLogs, MakeTextOfWhateverAProgramPrintsButKeepItsBytes) {
+  auto log = WorkerLog::open(root_, Generation{1}, Rank{0});
+  ASSERT_TRUE(log);
+  std::string bar;
+  for (int i = 0; i < 200; ++i) bar += "█";
+  const std::string printed = "\xFF\ngr\xFC\xDF\n" + bar + "\n";
+  const auto passed = log->append(printed, 10'000);
+  EXPECT_EQ(passed.text, "\uFFFD\ngr\uFFFD\uFFFD\n" + bar + "\n");
+  ASSERT_EQ(log->last_lines().size(), 3U);
+  EXPECT_EQ(log->last_lines()[1], "gr\uFFFD\uFFFD");
+  EXPECT_EQ(log->last_lines()[2], bar.substr(0, 510)) << "cut between two characters";
+  EXPECT_EQ(content("generation-1/rank-0.log"), printed);
+}
+
 TEST_F(WorkerLogs, DropWhatIsTooMuchForTheWireButNotForTheFile) {
   auto log = WorkerLog::open(root_, Generation{1}, Rank{0});
   ASSERT_TRUE(log);
