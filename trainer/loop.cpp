@@ -77,13 +77,13 @@ class Loop {
       batch_.fill(training_.text, training_.order, training_.state.step, mine_.first + i);
       training_.observer.entered("forward");
       const auto loss = training_.model.forward(batch_.view());
-      if (!loss) return fail(loss.error());
+      if (!loss) return fail_alone(loss.error());
       losses.push_back(*loss);
       if (training_.abort.is_set()) return fail(leave());
       training_.observer.entered("backward");
       const auto done = training_.model.backward(
           reducer_.gradients(), [this](std::size_t parameter) { reducer_.on_ready(parameter); });
-      if (!done) return fail(done.error());
+      if (!done) return fail_alone(done.error());
       if (training_.abort.is_set()) return fail(leave());
     }
     training_.observer.entered("reduce");
@@ -169,6 +169,14 @@ class Loop {
     const bool memory = error.code == std::errc::not_enough_memory;
     return fail(Failed{memory ? FailingCategory::out_of_memory : FailingCategory::user_error,
                        error.text()});
+  }
+  /// Only this rank knows of it. What it has started is ended first: until then it would be reduced
+  /// into memory that goes with this loop.
+  double fail_alone(const Error& error) {
+    training_.abort.set("rank " + std::to_string(training_.communicator.rank().value) +
+                        " fails: " + error.text());
+    static_cast<void>(leave());
+    return fail(error);
   }
   /// Ends this rank's part in the mesh; by failing in a collective it tells the others that this
   /// is an abort and no loss.

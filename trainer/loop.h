@@ -64,7 +64,7 @@ struct Training {
   TrainingState& state;
   Model& model;
   comm::Communicator& communicator;
-  const comm::AbortFlag& abort;
+  comm::AbortFlag& abort;  ///< also set by the loop, when this rank fails while others go on
   Mailbox& mailbox;
   Saver& saver;
   Observer& observer;

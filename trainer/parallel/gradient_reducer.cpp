@@ -26,6 +26,12 @@ GradientReducer::GradientReducer(const ParameterLayout& layout, comm::Communicat
   }
 }
 
+GradientReducer::~GradientReducer() {
+  for (const auto& bucket : buckets_) {
+    if (bucket.ticket) static_cast<void>(communicator_.wait(*bucket.ticket));
+  }
+}
+
 void GradientReducer::begin_step(std::uint32_t micro_batches) {
   micro_batches_ = micro_batches;
   next_to_start_ = 0;

@@ -25,6 +25,11 @@ class GradientReducer {
  public:
   GradientReducer(const ParameterLayout& layout, comm::Communicator& communicator,
                   std::size_t bucket_values = kBucketValues);
+  /// Waits for what has been started: it is reduced in this object's memory. Where that may take
+  /// long, abort first.
+  ~GradientReducer();
+  GradientReducer(const GradientReducer&) = delete;
+  GradientReducer& operator=(const GradientReducer&) = delete;
 
   /// `micro_batches`: how many this rank will add; a power of two.
   void begin_step(std::uint32_t micro_batches);

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <future>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -36,11 +38,12 @@ class CountingModel final : public Model {
       }
       ready(i);
     }
-    return {};
+    return after_backward ? after_backward() : Result<void>{};
   }
 
   std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
   double loss_factor = 1;
+  std::function<Result<void>()> after_backward;
 
  private:
   const ParameterLayout& layout_;
@@ -118,6 +121,7 @@ class LoopTest : public testing::Test {
                         *mesh.abort(rank), mailbox, saver, observer};
       auto& result = results[rank];
       result.outcome = train(training);
+      if (ended) ended(rank);
       result.values.assign(state.values.values().begin(), state.values.values().end());
       result.saved = saver.steps;
       result.losses = observer.losses;
@@ -134,6 +138,7 @@ class LoopTest : public testing::Test {
 
   TrainerSettings settings_;
   std::vector<std::byte> text_;
+  std::function<void(std::uint32_t)> ended;  ///< a rank's loop is gone
 };
 
 TEST_F(LoopTest, EachMicroBatchIsComputedOnExactlyOneRankWhateverTheirNumber) {
@@ -256,6 +261,28 @@ TEST_F(LoopTest, ALossThatIsNoNumberStopsAllRanksBeforeTheOptimizer) {
     EXPECT_THAT(failed->reason, testing::HasSubstr("step 1: the loss"));
     EXPECT_TRUE(result.saved.empty());
   }
+}
+
+TEST_F(LoopTest, ARankThatFailsWhileItsBucketsAreReducedEndsThatFirst) {
+  std::promise<void> failed_rank_is_gone;
+  ended = [&](std::uint32_t rank) {
+    if (rank == 1) failed_rank_is_gone.set_value();
+  };
+  const auto results = train_on(2, [&](std::uint32_t rank, auto&, auto& model, auto&&...) {
+    model.after_backward = [&, rank, calls = 0]() mutable -> Result<void> {
+      if (++calls < 4) return {};  // of four micro-batches the last starts the reduction
+      if (rank == 1) return failure(std::errc::not_enough_memory, "computing gradients");
+      // Its part comes when the other's memory is gone.
+      EXPECT_EQ(failed_rank_is_gone.get_future().wait_for(comm::kSoon), std::future_status::ready);
+      return {};
+    };
+  });
+  const auto* failed = std::get_if<Failed>(&results[1].outcome);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(failed->category, worker::FailingCategory::out_of_memory);
+  const auto* told = std::get_if<comm::CommFailure>(&results[0].outcome);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->kind, comm::FailureKind::aborted) << "it is no lost peer: " << told->error.text();
 }
 
 TEST_F(LoopTest, ASaveThatFailedInTheBackgroundIsFoundAtTheNextBoundary) {
