@@ -94,12 +94,18 @@ json to_json(const worker::Finished& finished) {
   return {{"type", "finished"}, {"step", finished.step.value}};
 }
 
-json to_json(const worker::Assign& assign) {
-  auto endpoints = json::array();
-  for (const auto& endpoint : assign.endpoints) {
-    endpoints.push_back(
+json list_of(const std::vector<worker::Endpoint>& endpoints) {
+  auto list = json::array();
+  for (const auto& endpoint : endpoints) {
+    list.push_back(
         {{"rank", endpoint.rank.value}, {"address", endpoint.address}, {"port", endpoint.port}});
   }
+  return list;
+}
+json to_json(const worker::Endpoints& part) {
+  return {{"type", "endpoints"}, {"endpoints", list_of(part.endpoints)}};
+}
+json to_json(const worker::Assign& assign) {
   json restore = nullptr;
   if (assign.restore) {
     restore = {{"step", assign.restore->step.value}, {"directory", assign.restore->directory}};
@@ -112,7 +118,7 @@ json to_json(const worker::Assign& assign) {
           {"world_size", assign.world_size},
           {"local_rank", assign.local_rank},
           {"token", assign.token},
-          {"endpoints", std::move(endpoints)},
+          {"endpoints", list_of(assign.endpoints)},
           {"restore", std::move(restore)},
           {"checkpoint_directory", assign.checkpoint_directory},
           {"trainer", nests_too_deep(assign.trainer)
@@ -242,6 +248,7 @@ std::optional<WorkerMessage::Body> read_worker_body(const std::string& type, Jso
 }
 std::optional<AgentMessage::Body> read_agent_body(const std::string& type, JsonFields& fields) {
   if (type == "assign") return read_assign(fields);
+  if (type == "endpoints") return worker::Endpoints{read_endpoints(fields)};
   if (type == "go") return worker::Go{};
   if (type == "abort") return worker::Abort{fields.text("reason")};
   if (type == "checkpoint_at") return worker::CheckpointAt{};
@@ -292,6 +299,33 @@ Result<std::string> format_line(const AgentMessage& message) {
                    "trainer's settings are no JSON object");
   }
   return finish_line(std::move(object), message.generation);
+}
+
+Result<std::string> format_lines(const AgentMessage& message) {
+  const auto* whole = std::get_if<worker::Assign>(&message.body);
+  if (whole == nullptr) return format_line(message);
+  // So much of a line for the endpoints leaves as much for the rest of an assignment.
+  constexpr std::size_t kPartBytesMax = kWorkerLineBytesMax / 2;
+  constexpr std::size_t kBesideAddress = 48;  // {"address":"","port":65535,"rank":4294967295},
+  std::string lines;
+  auto assign = *whole;
+  assign.endpoints.clear();
+  std::size_t bytes = 0;
+  for (const auto& endpoint : whole->endpoints) {
+    bytes += kBesideAddress + endpoint.address.size();
+    if (bytes > kPartBytesMax) {
+      const auto line = format_line(
+          AgentMessage{message.generation, worker::Endpoints{std::move(assign.endpoints)}});
+      if (!line) return line;
+      lines += *line;
+      assign.endpoints.clear();
+      bytes = kBesideAddress + endpoint.address.size();
+    }
+    assign.endpoints.push_back(endpoint);
+  }
+  const auto last = format_line(AgentMessage{message.generation, std::move(assign)});
+  if (!last) return last;
+  return lines + *last;
 }
 
 Result<std::optional<WorkerMessage>> parse_worker_line(std::string_view line) {

@@ -75,6 +75,10 @@ struct Endpoint {
   std::string address;
   std::uint16_t port = 0;
 };
+/// Some of those of the next assignment of this generation, which is too long for one line.
+struct Endpoints {
+  std::vector<Endpoint> endpoints;
+};
 struct Restore {
   Step step;
   std::string directory;  ///< ".../step-800"
@@ -117,7 +121,7 @@ struct WorkerMessage {
 /// Agent → worker.
 struct AgentMessage {
   using Body = std::variant<worker::Assign, worker::Go, worker::Abort, worker::CheckpointAt,
-                            worker::Stop, worker::Committed>;
+                            worker::Stop, worker::Committed, worker::Endpoints>;
   Generation generation;
   Body body;
 };
@@ -128,10 +132,13 @@ constexpr std::size_t kFailingReasonBytesMax = 4096;
 /// "peer_lost"
 [[nodiscard]] std::string_view name_of(worker::FailingCategory category);
 
-/// With the newline. Fails only for what does not fit kWorkerLineBytesMax (an assignment of more
-/// than ≈ 1,300 ranks) or when `trainer` is not a JSON object.
+/// With the newline. Fails only for what does not fit kWorkerLineBytesMax or when `trainer` is not
+/// a JSON object.
 [[nodiscard]] Result<std::string> format_line(const WorkerMessage& message);
 [[nodiscard]] Result<std::string> format_line(const AgentMessage& message);
+/// The same in as many lines as it takes: before a long assignment go `endpoints` lines, and
+/// whoever reads it puts theirs in front of its own.
+[[nodiscard]] Result<std::string> format_lines(const AgentMessage& message);
 
 /// `line` without its newline. nullopt: a type of a later protocol, to be ignored. An error (not
 /// an object, a key missing or of the wrong type, too long) ends the connection.

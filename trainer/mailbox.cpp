@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "trainer/comm/lanes.h"
 
 namespace dlaunch::trainer {
 
@@ -15,7 +16,7 @@ void Mailbox::deliver(const protocol::AgentMessage& message) {
   std::visit(Overloaded{
                  [&](const worker::Assign& assign) {
                    enter(message.generation);
-                   assignment_ = assign;
+                   assignment_ = complete(message.generation, assign);
                  },
                  [&](const worker::Go&) { go_ = true; },
                  [&](const worker::Abort& abort) {
@@ -31,9 +32,26 @@ void Mailbox::deliver(const protocol::AgentMessage& message) {
                    stop_ = StopAsked{stop.checkpoint && (!stop_ || stop_->checkpoint)};
                  },
                  [](const worker::Committed&) {},
+                 [&](const worker::Endpoints& part) { keep(message.generation, part); },
              },
              message.body);
   changed_.notify_all();
+}
+
+/// What is beyond the largest job is not kept: the assignment then names too few, and is refused.
+void Mailbox::keep(Generation generation, const worker::Endpoints& part) {
+  auto& early = early_endpoints_.endpoints;
+  if (std::exchange(early_generation_, generation) != generation) early.clear();
+  if (early.size() + part.endpoints.size() > comm::kWorldSizeMax) return;
+  early.insert(early.end(), part.endpoints.begin(), part.endpoints.end());
+}
+
+worker::Assign Mailbox::complete(Generation generation, worker::Assign assign) {
+  auto early = std::exchange(early_endpoints_.endpoints, {});
+  if (early_generation_ != generation || early.empty()) return assign;
+  early.insert(early.end(), assign.endpoints.begin(), assign.endpoints.end());
+  assign.endpoints = std::move(early);
+  return assign;
 }
 
 void Mailbox::enter(Generation generation) {

@@ -62,12 +62,17 @@ class Mailbox {
   template <class Ready>
   Order wait(milliseconds limit, Ready ready);
   void enter(Generation generation);
+  void keep(Generation generation, const protocol::worker::Endpoints& part);
+  [[nodiscard]] protocol::worker::Assign complete(Generation generation,
+                                                  protocol::worker::Assign assign);
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   Generation generation_;
   std::shared_ptr<comm::AbortFlag> abort_flag_ = std::make_shared<comm::AbortFlag>();
   std::optional<protocol::worker::Assign> assignment_;
+  protocol::worker::Endpoints early_endpoints_;  ///< of the assignment that is on its way
+  Generation early_generation_;
   bool go_ = false;
   bool abort_unanswered_ = false;
   std::optional<StopAsked> stop_;

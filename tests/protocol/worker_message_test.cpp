@@ -158,6 +158,40 @@ TEST(WorkerMessage, WhatIsWrongIsNamed) {
   EXPECT_THAT(endpoints.error().text(), HasSubstr("in \"endpoints\": key \"port\" is missing"));
 }
 
+TEST(WorkerMessage, TheEndpointsOfALargeJobGoInSeveralLines) {
+  auto assign = some_assignment();
+  assign.endpoints.clear();
+  for (std::uint32_t rank = 0; rank < 4096; ++rank) {
+    assign.endpoints.push_back(
+        {Rank{rank}, "fd00:1234:5678:9abc:def0:1234:5678:" + std::to_string(rank), 60000});
+  }
+  const auto lines = format_lines(AgentMessage{Generation{3}, assign});
+  ASSERT_TRUE(lines) << lines.error().text();
+  LineReader reader;
+  reader.feed(*lines);
+  std::vector<worker::Endpoint> found;
+  std::size_t count = 0;
+  for (auto line = reader.next(); line && *line; line = reader.next()) {
+    const auto message = parse_agent_line(**line);
+    ASSERT_TRUE(message && *message) << message.error().text();
+    EXPECT_EQ((*message)->generation, Generation{3});
+    const auto* part = std::get_if<worker::Endpoints>(&(*message)->body);
+    const auto* end = std::get_if<worker::Assign>(&(*message)->body);
+    const auto& list = part != nullptr ? part->endpoints : end->endpoints;
+    found.insert(found.end(), list.begin(), list.end());
+    ++count;
+    EXPECT_EQ(end != nullptr, found.size() == 4096) << "the assignment is the last line";
+  }
+  ASSERT_EQ(found.size(), 4096U);
+  EXPECT_GT(count, 4U);
+  for (std::uint32_t rank = 0; rank < 4096; ++rank) EXPECT_EQ(found[rank].rank, Rank{rank});
+}
+
+TEST(WorkerMessage, AnAssignmentThatFitsIsOneLine) {
+  const AgentMessage message{Generation{3}, some_assignment()};
+  EXPECT_EQ(format_lines(message).value(), format_line(message).value());
+}
+
 TEST(WorkerMessage, WhatDoesNotFitALineIsNotWritten) {
   auto assign = some_assignment();
   assign.endpoints.assign(2000, {Rank{1}, "10.100.100.100", 60000});

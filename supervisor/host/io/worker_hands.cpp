@@ -30,7 +30,8 @@ namespace {
 constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 8;
 constexpr std::size_t kErrorFileBytesMax = 64 * 1024;
 constexpr std::size_t kErrorMessageBytesMax = 8 * 1024;
-constexpr std::size_t kToldBytesMax = 4 * 1024 * 1024;
+// An assignment of 65,536 ranks has 5 MiB.
+constexpr std::size_t kToldBytesMax = 8 * 1024 * 1024;
 constexpr std::size_t kPatternLineBytesMax = 4 * 1024;
 constexpr auto kDrainLimit = std::chrono::milliseconds(200);  // a grandchild may keep a pipe open
 
@@ -175,10 +176,23 @@ void WorkerHands::read_socket() {
 }
 
 void WorkerHands::tell(const protocol::AgentMessage& message) {
-  const auto line = protocol::format_line(message);
-  if (!line || outgoing_.size() + line->size() > kToldBytesMax) return;
-  outgoing_ += *line;
+  const auto lines = protocol::format_lines(message);
+  if (!lines) return cannot_tell(lines.error().text());
+  if (outgoing_.size() + lines->size() > kToldBytesMax) {
+    return cannot_tell("it does not read its worker socket, " + std::to_string(outgoing_.size()) +
+                       " bytes wait for it");
+  }
+  outgoing_ += *lines;
   if (socket_.is_open()) write_socket();
+}
+
+void WorkerHands::cannot_tell(const std::string& reason) {
+  if (std::exchange(told_in_vain_, true)) return;
+  setting_.post(WorkerSaid{
+      order_.rank,
+      order_.generation,
+      {order_.generation,
+       protocol::worker::Failing{protocol::worker::FailingCategory::config_error, reason, {}}}});
 }
 
 void WorkerHands::write_socket() {

@@ -31,6 +31,8 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
 
   /// Opens the socket and the log, forks. Failures are posted as WorkerNotStarted.
   void start();
+  /// What cannot be told is posted as its `failing`: a worker that waits for it would wait for
+  /// ever.
   void tell(const protocol::AgentMessage& message);
   /// To the process group; nothing when it has ended.
   void signal(int number) const;
@@ -53,6 +55,7 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   void accept();
   void read_socket();
   void write_socket();
+  void cannot_tell(const std::string& reason);
   void read_pipe(Pipe& pipe, bool error_stream);
   void on_output(std::string_view bytes, bool error_stream);
   void watch();
@@ -72,6 +75,7 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   protocol::LineReader lines_;
   std::string outgoing_;
   bool writing_ = false;
+  bool told_in_vain_ = false;
   std::string socket_path_, error_file_;
   pid_t pid_ = 0;
   bool ended_ = false;

@@ -24,6 +24,46 @@ TEST(Mailbox, AnAssignmentIsTakenOnceAndBringsItsGeneration) {
   EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_parked(0ms)));
 }
 
+worker::Endpoints endpoints_from(std::uint32_t first, std::uint32_t count) {
+  worker::Endpoints part;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    part.endpoints.push_back({Rank{first + i}, "10.0.0.1", 1000});
+  }
+  return part;
+}
+
+TEST(Mailbox, EndpointsThatCameBeforeStandInFrontOfTheAssignments) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, endpoints_from(0, 2000)});
+  mailbox.deliver({kFirst, endpoints_from(2000, 2000)});
+  EXPECT_TRUE(std::holds_alternative<TimedOut>(mailbox.wait_parked(0ms)));
+  auto assign = assign_rank(7);
+  assign.endpoints = endpoints_from(4000, 96).endpoints;
+  mailbox.deliver({kFirst, assign});
+  const auto taken = std::get<Assigned>(mailbox.wait_parked(0ms)).assign;
+  ASSERT_EQ(taken.endpoints.size(), 4096U);
+  for (std::uint32_t rank = 0; rank < 4096; ++rank) {
+    EXPECT_EQ(taken.endpoints[rank].rank, Rank{rank});
+  }
+  mailbox.deliver({kFirst, assign});
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.endpoints.size(), 96U);
+}
+
+TEST(Mailbox, EndpointsOfAnotherGenerationAreNotMixedIn) {
+  Mailbox mailbox(kFirst);
+  mailbox.deliver({kFirst, endpoints_from(0, 5)});
+  mailbox.deliver({kSecond, endpoints_from(0, 3)});
+  mailbox.deliver({kSecond, assign_rank(0)});
+  EXPECT_EQ(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.endpoints.size(), 3U);
+}
+
+TEST(Mailbox, MoreEndpointsThanTheLargestJobHasAreNotKept) {
+  Mailbox mailbox(kFirst);
+  for (int i = 0; i < 100; ++i) mailbox.deliver({kFirst, endpoints_from(0, 1000)});
+  mailbox.deliver({kFirst, assign_rank(0)});
+  EXPECT_LE(std::get<Assigned>(mailbox.wait_parked(0ms)).assign.endpoints.size(), 4096U);
+}
+
 TEST(Mailbox, OfTwoAssignmentsTheNewestCounts) {
   Mailbox mailbox(kFirst);
   mailbox.deliver({kFirst, assign_rank(0)});

@@ -75,6 +75,35 @@ TEST_F(Conversation, ProgressCarriesStepsLossTokensAndCollectivesAndTheLossFalls
   EXPECT_GE(progress.back().sequence, 60u) << "at least one collective a step";
 }
 
+TEST_F(Conversation, AnAssignmentToThousandsOfRanksIsUnderstood) {
+  auto trainer = settings();
+  trainer["logical_batches"] = 4096;
+  auto job = make_job(trainer);
+  job.start(1);
+  auto& worker = job.worker(0);
+  message::Assign assign;
+  assign.job = "job";
+  assign.group = "main";
+  assign.rank = Rank{4095};  // it is dialled by all others and waits for them
+  assign.world_size = 4096;
+  assign.token = std::string(64, '1');
+  for (std::uint32_t rank = 0; rank < 4096; ++rank) {
+    assign.endpoints.push_back({Rank{rank}, "127.0.0.1", 9});
+  }
+  assign.checkpoint_directory = (text().parent_path() / "checkpoints").string();
+  assign.trainer = trainer.dump();
+  worker.tell(Generation{1}, assign);
+  job.wait_until("it connects", [&] {
+    const auto progress = worker.last<message::Progress>();
+    return worker.ended() || (progress && progress->phase == "connect");
+  });
+  worker.tell(Generation{1}, message::Abort{"that was all"});
+  job.wait_until("it is parked again",
+                 [&] { return worker.ended() || worker.all<message::Parked>().size() == 2; });
+  EXPECT_FALSE(worker.ended()) << worker.output();
+  EXPECT_FALSE(worker.last<message::Failing>()) << worker.last<message::Failing>()->reason;
+}
+
 TEST_F(Conversation, AStopWithCheckpointEndsAllRanksAtTheSameStep) {
   auto job = make_job(settings(kEndless));
   start_training(job, 3);

@@ -76,7 +76,7 @@ FakeWorker::~FakeWorker() {
 }
 
 void FakeWorker::tell(Generation generation, protocol::AgentMessage::Body body) {
-  const auto line = protocol::format_line(protocol::AgentMessage{generation, std::move(body)});
+  const auto line = protocol::format_lines(protocol::AgentMessage{generation, std::move(body)});
   ASSERT_TRUE(line) << line.error().text();
   // A worker that has just died is no failure of the test's own.
   static_cast<void>(::send(connection_.get(), line->data(), line->size(), MSG_NOSIGNAL));

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <variant>
 
 #include "protocol/worker_message.h"
@@ -41,6 +42,7 @@ int main() {
   say(socket, generation, worker::Hello{1, rank, 0, static_cast<std::uint32_t>(::getpid())});
   say(socket, generation, worker::Ready{std::getenv("DLAUNCH_DATA_ADDRESS"), 4711});
   protocol::LineReader lines;
+  std::size_t endpoints = 0;
   std::array<char, 4096> bytes{};
   for (ssize_t count = 0; (count = ::read(socket, bytes.data(), bytes.size())) > 0;) {
     lines.feed({bytes.data(), static_cast<std::size_t>(count)});
@@ -48,7 +50,11 @@ int main() {
       const auto message = protocol::parse_agent_line(**line);
       if (!message || !*message) return 6;
       const auto& body = (*message)->body;
-      if (const auto* assign = std::get_if<worker::Assign>(&body)) {
+      if (const auto* part = std::get_if<worker::Endpoints>(&body)) {
+        endpoints += part->endpoints.size();
+      } else if (const auto* assign = std::get_if<worker::Assign>(&body)) {
+        endpoints += assign->endpoints.size();
+        if (std::exchange(endpoints, 0) != assign->world_size) return 8;
         say(socket, generation, worker::Connected{});
         say(socket, generation, worker::Restored{assign->restore ? assign->restore->step : Step{}});
       } else if (std::holds_alternative<worker::Go>(body)) {

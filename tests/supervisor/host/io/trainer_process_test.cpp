@@ -70,6 +70,48 @@ TEST(Trainer, TrainsAndEndsAtTheStepThatItIsToldTo) {
   EXPECT_TRUE(field.until([&] { return ended() == 2; })) << field.log();
 }
 
+TEST(Trainer, IsAssignedToAJobOfThousandsOfRanks) {
+  Field field;
+  field.bring_up(trainer_job(field));
+  field.send(1, [](auto& frame) {
+    auto& prepare = *frame.mutable_prepare();
+    prepare.set_world_size(4096);
+    prepare.set_workers(2);
+    prepare.set_hosts(2048);
+  });
+  ASSERT_TRUE(field.comes(AgentFrame::kPrepared, 1)) << field.log();
+  field.send(1, [](auto& frame) {
+    auto& assign = *frame.mutable_assign();
+    assign.set_token("token");
+    for (std::uint32_t rank = 0; rank < 4096; ++rank) {
+      auto* endpoint = assign.add_endpoints();
+      endpoint->set_rank(rank);
+      endpoint->set_address("fd00:1234:5678:9abc:def0:1234:5678:" + std::to_string(rank));
+      endpoint->set_port(60'000);
+    }
+  });
+  ASSERT_TRUE(field.until([&] {
+    return field.last(AgentFrame::kRestored) != nullptr ||
+           field.last(AgentFrame::kEvidence) != nullptr;
+  })) << field.log();
+  EXPECT_NE(field.last(AgentFrame::kRestored), nullptr)
+      << field.last(AgentFrame::kEvidence)->DebugString();
+}
+
+TEST(Trainer, FailsAloudWhenItCannotBeToldWhatToDo) {
+  Field field;
+  auto spec = trainer_job(field);
+  spec.set_trainer_settings("[\"no object\"]");
+  field.bring_up(spec);
+  field.prepare(1, 1);
+  ASSERT_TRUE(field.comes(AgentFrame::kPrepared, 1)) << field.log();
+  field.send(1, [](auto& frame) { frame.mutable_assign()->set_token("token"); });
+  ASSERT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
+  const auto& failing = field.last(AgentFrame::kEvidence)->evidence().worker_failing();
+  EXPECT_EQ(failing.category(), "config_error");
+  EXPECT_NE(failing.reason().find("no JSON object"), std::string::npos) << failing.reason();
+}
+
 TEST(Trainer, IsStartedAnewAfterAnAbort) {
   Field field;
   field.bring_up(trainer_job(field));
