@@ -18,8 +18,10 @@ constexpr std::size_t kLogFrameBytesMax = 16 * 1024;
 constexpr std::size_t kLogQueueBytesMax = 64 * 1024;
 /// Frames other than logs waiting for one connection; a peer that is further behind is closed.
 constexpr std::size_t kSendQueueBytesMax = 8 * 1024 * 1024;
-/// Evidence kept by an agent until acknowledged; the oldest cascade entries go first.
+/// Evidence kept by an agent until acknowledged; the oldest goes first. All of it is sent at once
+/// on another connection, so that it must fit what may wait for one.
 constexpr std::size_t kEvidenceKeptMax = 1024;
+constexpr std::size_t kEvidenceBytesMax = kSendQueueBytesMax / 2;
 constexpr std::size_t kWorkerLineBytesMax = 64 * 1024;
 constexpr std::size_t kLastLinesMax = 20;
 constexpr std::size_t kLastLineBytesMax = 512;

@@ -7,13 +7,22 @@ namespace dlaunch::supervisor::host {
 const EvidenceBook::Entry& EvidenceBook::add(Instant now, Generation generation,
                                              protocol::Evidence evidence) {
   evidence.set_number(++count_);
+  bytes_ += evidence.ByteSizeLong();
   entries_.push_back({generation, now, std::move(evidence)});
-  if (entries_.size() > protocol::kEvidenceKeptMax) entries_.pop_front();
+  while (entries_.size() > protocol::kEvidenceKeptMax ||
+         (bytes_ > protocol::kEvidenceBytesMax && entries_.size() > 1)) {
+    forget_oldest();
+  }
   return entries_.back();
 }
 
 void EvidenceBook::acknowledged(std::uint64_t number) {
-  while (!entries_.empty() && entries_.front().evidence.number() <= number) entries_.pop_front();
+  while (!entries_.empty() && entries_.front().evidence.number() <= number) forget_oldest();
+}
+
+void EvidenceBook::forget_oldest() {
+  bytes_ -= entries_.front().evidence.ByteSizeLong();
+  entries_.pop_front();
 }
 
 protocol::Evidence dated(const EvidenceBook::Entry& entry, Instant now) {

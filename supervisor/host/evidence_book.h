@@ -12,8 +12,8 @@
 
 namespace dlaunch::supervisor::host {
 
-/// Numbers evidence from 1. Bounded: at kEvidenceKeptMax the oldest goes, for a controller that has
-/// not answered for so long forms a new generation anyway.
+/// Numbers evidence from 1. Bounded: at kEvidenceKeptMax or kEvidenceBytesMax the oldest goes, for
+/// a controller that has not answered for so long forms a new generation anyway.
 class EvidenceBook {
  public:
   struct Entry {
@@ -27,7 +27,10 @@ class EvidenceBook {
   [[nodiscard]] const std::deque<Entry>& waiting() const { return entries_; }
 
  private:
+  void forget_oldest();
+
   std::uint64_t count_ = 0;
+  std::size_t bytes_ = 0;
   std::deque<Entry> entries_;
 };
 

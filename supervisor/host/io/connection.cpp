@@ -180,7 +180,10 @@ asio::awaitable<void> Connection::write_frames(Stream stream) {
 
 void Connection::send(protocol::AgentFrame frame) {
   if (!stream_) return;
-  outbox_.push(std::move(frame));
+  if (!outbox_.push(std::move(frame))) {
+    return reconnect("the controller does not read: " +
+                     std::to_string(protocol::kSendQueueBytesMax >> 20U) + " MiB wait for it");
+  }
   wake_.cancel();
 }
 

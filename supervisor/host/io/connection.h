@@ -31,7 +31,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
              Handlers handlers);
 
   void start();
-  /// Waits in the outbox while there is a connection; without one it is dropped.
+  /// Waits in the outbox while there is a connection; without one it is dropped. A controller that
+  /// does not read it loses the connection: the welcome of the next one repeats what matters.
   void send(protocol::AgentFrame frame);
   /// Ends the present connection; the next is dialled.
   void reconnect(const std::string& reason);

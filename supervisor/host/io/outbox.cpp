@@ -31,21 +31,32 @@ std::size_t urgency_of(const AgentFrame& frame) {
 
 }  // namespace
 
-void Outbox::push(AgentFrame frame) {
+bool Outbox::push(AgentFrame frame) {
   protocol::make_text_valid(frame);
   const auto urgency = urgency_of(frame);
-  if (urgency == kBeats) waiting_[kBeats].clear();
+  if (urgency == kBeats) drop_beats();
   if (urgency == kLogs) {
     const auto bytes = frame.log_lines().text().size();
     if (log_bytes_ + bytes > protocol::kLogQueueBytesMax) {
       dropped_ += frame.log_lines().dropped() + 1;
-      return;
+      return true;
     }
     log_bytes_ += bytes;
     frame.mutable_log_lines()->set_dropped(frame.log_lines().dropped() +
                                            std::exchange(dropped_, 0));
+    waiting_[kLogs].push_back({std::move(frame), bytes});
+    return true;
   }
-  waiting_.at(urgency).push_back(std::move(frame));
+  const auto bytes = frame.ByteSizeLong();
+  if (other_bytes_ + bytes > protocol::kSendQueueBytesMax) return false;
+  other_bytes_ += bytes;
+  waiting_.at(urgency).push_back({std::move(frame), bytes});
+  return true;
+}
+
+void Outbox::drop_beats() {
+  for (const auto& beat : waiting_[kBeats]) other_bytes_ -= beat.bytes;
+  waiting_[kBeats].clear();
 }
 
 bool Outbox::empty() const {
@@ -59,16 +70,16 @@ std::string Outbox::take(std::uint64_t acknowledged) {
   std::string bytes;
   // A hello opens each connection whatever waits beside it.
   auto& orders = waiting_[kOrders];
-  const bool hello = !orders.empty() && orders.front().has_hello();
+  const bool hello = !orders.empty() && orders.front().frame.has_hello();
   for (std::size_t i = hello ? kOrders : 0; i < waiting_.size(); ++i) {
     auto& queue = waiting_.at(i);
     while (!queue.empty() && bytes.size() < kTakeBytes) {
-      auto frame = std::move(queue.front());
-      queue.pop_front();
-      if (i == kLogs) log_bytes_ -= frame.log_lines().text().size();
+      auto& frame = queue.front().frame;
+      (i == kLogs ? log_bytes_ : other_bytes_) -= queue.front().bytes;
       frame.set_number(++number_);
       frame.set_acknowledged(acknowledged);
       bytes += protocol::frame(frame.SerializeAsString());
+      queue.pop_front();
       if (hello && i == kOrders) return bytes;
     }
   }
@@ -78,6 +89,7 @@ std::string Outbox::take(std::uint64_t acknowledged) {
 void Outbox::clear() {
   for (auto& queue : waiting_) queue.clear();
   log_bytes_ = 0;
+  other_bytes_ = 0;
   number_ = 0;
 }
 

@@ -15,8 +15,9 @@ namespace dlaunch::supervisor::host {
 class Outbox {
  public:
   /// Logs above kLogQueueBytesMax are dropped and counted in the next that is not; a heartbeat
-  /// replaces the one that still waits.
-  void push(protocol::AgentFrame frame);
+  /// replaces the one that still waits. False: more than kSendQueueBytesMax wait, the controller
+  /// does not read; the connection is to be closed, and the next one begins with an empty outbox.
+  [[nodiscard]] bool push(protocol::AgentFrame frame);
   [[nodiscard]] bool empty() const;
   /// The next frames, framed for the wire, numbered on, about 64 KiB at most.
   [[nodiscard]] std::string take(std::uint64_t acknowledged);
@@ -25,7 +26,14 @@ class Outbox {
   [[nodiscard]] std::uint64_t number() const { return number_; }
 
  private:
-  std::array<std::deque<protocol::AgentFrame>, 5> waiting_;
+  void drop_beats();
+
+  struct Waiting {
+    protocol::AgentFrame frame;
+    std::size_t bytes = 0;
+  };
+  std::array<std::deque<Waiting>, 5> waiting_;
+  std::size_t other_bytes_ = 0;  ///< of all but logs
   std::size_t log_bytes_ = 0;
   std::uint64_t dropped_ = 0;
   std::uint64_t number_ = 0;

@@ -91,6 +91,22 @@ TEST(AgentEvidence, IsRepeatedOnEachConnectionUntilAcknowledged) {
   EXPECT_EQ(machine.only(AgentFrame::kEvidence).evidence().number(), 2U);
 }
 
+TEST(AgentEvidence, OfLongTextsIsBoundedByWhatOneConnectionTakes) {
+  EvidenceBook book;
+  protocol::Evidence evidence;
+  evidence.mutable_worker_failing()->set_reason(std::string(64 * 1024, 'r'));
+  for (int i = 0; i < 500; ++i) book.add(Instant{}, Generation{1}, evidence);
+  std::size_t bytes = 0;
+  for (const auto& entry : book.waiting()) bytes += entry.evidence.ByteSizeLong();
+  EXPECT_LE(bytes, protocol::kEvidenceBytesMax);
+  EXPECT_GT(bytes, protocol::kEvidenceBytesMax / 2);
+  EXPECT_EQ(book.waiting().back().evidence.number(), 500U);
+  book.acknowledged(500);
+  EXPECT_TRUE(book.waiting().empty());
+  book.add(Instant{}, Generation{1}, evidence);
+  EXPECT_EQ(book.waiting().size(), 1U);
+}
+
 TEST(AgentEvidence, IsBounded) {
   EvidenceBook book;
   for (std::size_t i = 0; i < protocol::kEvidenceKeptMax + 5; ++i) {

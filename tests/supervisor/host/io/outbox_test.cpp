@@ -28,16 +28,16 @@ AgentFrame log_of(std::size_t bytes) {
 
 TEST(Outbox, SendsTheUrgentFirstAndLogsLast) {
   Outbox outbox;
-  outbox.push(log_of(10));
+  ASSERT_TRUE(outbox.push(log_of(10)));
   AgentFrame frame;
   frame.mutable_evidence();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   frame.mutable_heartbeat();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   frame.mutable_connected();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   frame.mutable_abort_acknowledged();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   const auto frames = taken(outbox, 7);
   ASSERT_EQ(frames.size(), 5U);
   const std::vector<AgentFrame::BodyCase> expected = {
@@ -54,9 +54,9 @@ TEST(Outbox, AHelloOpensAConnectionWhateverWaits) {
   Outbox outbox;
   AgentFrame frame;
   frame.mutable_hello();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   frame.mutable_abort_acknowledged();
-  outbox.push(frame);
+  ASSERT_TRUE(outbox.push(frame));
   const auto frames = taken(outbox);
   ASSERT_EQ(frames.size(), 2U);
   EXPECT_TRUE(frames[0].has_hello());
@@ -67,7 +67,7 @@ TEST(Outbox, ANewHeartbeatReplacesTheOneThatWaits) {
   for (std::uint64_t dropped = 1; dropped <= 3; ++dropped) {
     AgentFrame frame;
     frame.mutable_heartbeat()->set_log_lines_dropped(dropped);
-    outbox.push(frame);
+    ASSERT_TRUE(outbox.push(frame));
   }
   const auto frames = taken(outbox);
   ASSERT_EQ(frames.size(), 1U);
@@ -77,12 +77,12 @@ TEST(Outbox, ANewHeartbeatReplacesTheOneThatWaits) {
 TEST(Outbox, LogsBeyondTheBoundAreDroppedAndCounted) {
   Outbox outbox;
   const std::size_t half = protocol::kLogQueueBytesMax / 2;
-  outbox.push(log_of(half));
-  outbox.push(log_of(half));
-  outbox.push(log_of(half));
-  outbox.push(log_of(half));
+  ASSERT_TRUE(outbox.push(log_of(half)));
+  ASSERT_TRUE(outbox.push(log_of(half)));
+  ASSERT_TRUE(outbox.push(log_of(half)));
+  ASSERT_TRUE(outbox.push(log_of(half)));
   EXPECT_EQ(taken(outbox).size(), 2U);
-  outbox.push(log_of(1));
+  ASSERT_TRUE(outbox.push(log_of(1)));
   const auto frames = taken(outbox);
   ASSERT_EQ(frames.size(), 1U);
   EXPECT_EQ(frames[0].log_lines().dropped(), 2U);
@@ -98,8 +98,8 @@ TEST(Outbox, NoTextMakesAFrameUnreadable) {
       "/data/B\xFC"
       "cher is not there");
   Outbox outbox;
-  outbox.push(exited);
-  outbox.push(ready);
+  ASSERT_TRUE(outbox.push(exited));
+  ASSERT_TRUE(outbox.push(ready));
   protocol::FrameReader reader(protocol::kFrameBytesMax);
   reader.feed(outbox.take(0));
   AgentFrame first, second;
@@ -111,14 +111,45 @@ TEST(Outbox, NoTextMakesAFrameUnreadable) {
   EXPECT_EQ(second.evidence().worker_exited().error_message(), "half \uFFFD");
 }
 
+TEST(Outbox, IsFullWhenTheControllerDoesNotReadAndAnotherConnectionBeginsEmpty) {
+  Outbox outbox;
+  AgentFrame failing;
+  failing.mutable_evidence()->mutable_worker_failing()->set_reason(std::string(4096, 'r'));
+  AgentFrame parked;
+  parked.mutable_parked();
+  std::size_t pushed = 0;
+  while (outbox.push(pushed % 2 == 0 ? failing : parked)) ASSERT_LT(++pushed, 1'000'000U);
+  EXPECT_GT(pushed * 4096 / 2, protocol::kSendQueueBytesMax * 9 / 10);
+  AgentFrame beat;
+  beat.mutable_heartbeat()->add_workers();
+  for (int i = 0; i < 10; ++i) (void)outbox.push(beat);
+  outbox.clear();
+  EXPECT_TRUE(outbox.push(failing));
+  EXPECT_EQ(taken(outbox).size(), 1U);
+}
+
+TEST(Outbox, WhatWasTakenMakesRoom) {
+  Outbox outbox;
+  AgentFrame failing;
+  failing.mutable_evidence()->mutable_worker_failing()->set_reason(std::string(64 * 1024, 'r'));
+  AgentFrame beat;
+  beat.mutable_heartbeat()->add_workers()->set_phase(std::string(64 * 1024, 'p'));
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(outbox.push(failing));
+    ASSERT_TRUE(outbox.push(beat));
+    ASSERT_TRUE(outbox.push(beat));
+    EXPECT_EQ(taken(outbox).size(), 2U);
+  }
+}
+
 TEST(Outbox, CountsAnewOnEachConnection) {
   Outbox outbox;
-  outbox.push(log_of(1));
+  ASSERT_TRUE(outbox.push(log_of(1)));
   EXPECT_EQ(taken(outbox).at(0).number(), 1U);
-  outbox.push(log_of(1));
+  ASSERT_TRUE(outbox.push(log_of(1)));
   outbox.clear();
   EXPECT_TRUE(outbox.empty());
-  outbox.push(log_of(1));
+  ASSERT_TRUE(outbox.push(log_of(1)));
   EXPECT_EQ(taken(outbox).at(0).number(), 1U);
 }
 
