@@ -4,6 +4,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <array>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
@@ -12,7 +13,6 @@
 #include <cstdio>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <nlohmann/json.hpp>
 
 #include "base/io/clock.h"
@@ -24,6 +24,9 @@
 #include "supervisor/host/io/checkpoint_lock.h"
 #include "supervisor/host/io/connection.h"
 #include "supervisor/host/io/file_progress.h"
+#include "supervisor/host/io/holder.h"
+#include "supervisor/host/io/lock_keeper.h"
+#include "supervisor/host/io/log_writer.h"
 #include "supervisor/host/io/oom.h"
 #include "supervisor/host/io/pick_port.h"
 #include "supervisor/host/io/process_scan.h"
@@ -44,7 +47,7 @@ constexpr int kLooksPerFileLook = 10;       // a shared file system is asked onc
 constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
 constexpr nanoseconds kMarkLimit = 5s;      // a network file system shows new names with delay
 constexpr nanoseconds kMarkEvery = 100ms;
-constexpr std::uint64_t kLogBytesMax = std::uint64_t{1} << 30U;
+constexpr nanoseconds kLogLimit = 500ms;  // for the last lines to reach the disk
 
 std::uint64_t new_agent_number() {
   return static_cast<std::uint64_t>(unix_now() * 1e6) ^
@@ -65,6 +68,12 @@ Identity identity_of(const protocol::Bootstrap& bootstrap) {
   return identity;
 }
 
+std::string stamp() {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.3f ", unix_now());
+  return text.data();
+}
+
 /// 0: it died before it could be seen, and its end will not be told.
 pid_t find_holder(const protocol::Bootstrap& bootstrap) {
   const auto parent = ::getppid();
@@ -79,12 +88,15 @@ class AgentProcess {
   AgentProcess(const protocol::Bootstrap& bootstrap, std::function<void(const std::string&)> report)
       : bootstrap_(bootstrap),
         report_(std::move(report)),
+        logs_(std::make_shared<LogWriter>(LogWriter::Setting{bootstrap.directory() + "/logs"})),
+        lock_(context_, pool_, bootstrap.job,
+              [logs = logs_](const std::string& sentence) { logs->note(stamp() + sentence); }),
         agent_(identity_of(bootstrap), monotonic_now()),
-        scan_(bootstrap.job, bootstrap.host, find_holder(bootstrap)),
+        holder_(find_holder(bootstrap)),
+        scan_(bootstrap.job, bootstrap.host, holder_),
         signals_(context_, SIGTERM, SIGINT),
         look_(context_),
         sweep_(context_),
-        lock_(context_),
         mark_(context_) {
     Driver<Agent, Event>::Hands hands;
     hands.perform = [this](Command&& command) {
@@ -132,21 +144,16 @@ class AgentProcess {
     if (report_) report_(protocol::json_text(line));
   }
 
-  [[nodiscard]] std::string logs() const { return bootstrap_.directory() + "/logs"; }
-
   // ---- commands
 
   void perform(Send& c) { connection_->send(std::move(c.frame)); }
   void perform(Reconnect& c) { connection_->reconnect(c.reason); }
-  void perform(Note& c) {
-    std::fprintf(stderr, "%.3f %s\n", unix_now(), c.sentence.c_str());
-    std::fflush(stderr);
-  }
+  void perform(Note& c) { logs_->note(stamp() + c.sentence); }
 
   void perform(StartWorker& c) {
-    trim_logs(logs(), kLogBytesMax);
     WorkerHands::Setting setting;
     setting.directory = bootstrap_.directory();
+    setting.logs = logs_;
     setting.step_pattern = step_pattern_;
     setting.post = [this](Event event) { driver_->put(std::move(event)); };
     setting.was_out_of_memory = [this](pid_t pid) {
@@ -157,7 +164,7 @@ class AgentProcess {
     worker->start();
   }
 
-  void perform(KeepLogs& c) { keep_logs(logs(), c.generation); }
+  void perform(KeepLogs& c) { logs_->keep(c.generation); }
 
   void perform(TellWorker& c) {
     const auto found = workers_.find(c.rank);
@@ -252,11 +259,7 @@ class AgentProcess {
       }
       driver_->post(Inspected{std::move(found)});
       if (!taken) return;
-      {
-        const std::lock_guard guard(lock_mutex_);
-        locked_ = c.directory;
-      }
-      asio::post(context_, [this] { keep_lock(); });
+      asio::post(context_, [this, c] { lock_.hold(c.directory, stale_after_); });
     });
   }
 
@@ -278,20 +281,6 @@ class AgentProcess {
     });
   }
 
-  void keep_lock() {
-    lock_.expires_after(std::max<nanoseconds>(stale_after_ / 4, 1s));
-    lock_.async_wait([this](const boost::system::error_code& code) {
-      if (code) return;
-      asio::post(pool_, [this] {
-        const std::lock_guard guard(lock_mutex_);
-        if (locked_.empty()) return;
-        const auto renewed = renew_lock(locked_, bootstrap_.job);
-        if (!renewed) std::fprintf(stderr, "%s\n", renewed.error().text().c_str());
-      });
-      keep_lock();
-    });
-  }
-
   void perform(Exit& c) {
     Note note{"over: " + c.reason};
     perform(note);
@@ -299,17 +288,15 @@ class AgentProcess {
     signals_.cancel();
     look_.cancel();
     sweep_.cancel();
-    lock_.cancel();
     mark_.cancel();
-    {
-      const std::lock_guard guard(lock_mutex_);
-      if (!locked_.empty()) {
-        remove_marks(locked_);
-        release_lock(locked_, bootstrap_.job);
-      }
-      locked_.clear();  // a renewal that waits its turn would take it again
-    }
-    connection_->finish(kFlushLimit, [this] { context_.stop(); });
+    // From here on the holder knows that this process must end, however its storage behaves.
+    if (holder_ > 0) ::kill(holder_, kLeavingSignal);
+    lock_.let_go([this] {
+      connection_->finish(kFlushLimit, [this] {
+        (void)logs_->flush(kLogLimit);
+        context_.stop();
+      });
+    });
   }
 
   // ---- what is looked at
@@ -353,10 +340,13 @@ class AgentProcess {
   std::function<void(const std::string&)> report_;
   asio::io_context context_{1};
   asio::thread_pool pool_{2};
+  std::shared_ptr<LogWriter> logs_;
+  LockKeeper lock_;
   Agent agent_;
+  pid_t holder_;
   ProcessScan scan_;
   asio::signal_set signals_;
-  asio::steady_timer look_, sweep_, lock_, mark_;
+  asio::steady_timer look_, sweep_, mark_;
   std::unique_ptr<Driver<Agent, Event>> driver_;
   std::shared_ptr<Connection> connection_;
   std::map<Rank, std::shared_ptr<WorkerHands>> workers_;
@@ -369,8 +359,6 @@ class AgentProcess {
   int looks_ = 0;
   OutOfMemoryCounter out_of_memory_;
   bool looking_at_files_ = false;
-  std::mutex lock_mutex_;
-  std::string locked_;  ///< the checkpoint directory whose lock is ours; under lock_mutex_
   nanoseconds stale_after_ = 60s;
   Instant sweep_began_;
   int empty_scans_ = 0;

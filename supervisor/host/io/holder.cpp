@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <deque>
 #include <filesystem>
+#include <optional>
 
 #include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
@@ -22,6 +23,7 @@ namespace {
 
 constexpr std::size_t kRestartsMax = 5;
 constexpr nanoseconds kRestartsWindow = 60s;
+constexpr nanoseconds kKilledLimit = 5s;  // what sleeps in the kernel does not die of it
 constexpr int kSweepsMax = 500;  // 10 ms each: what does not die in 5 s sleeps in the kernel
 
 pid_t start_agent(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
@@ -65,6 +67,43 @@ void sweep(const protocol::Bootstrap& bootstrap) {
   if (empty < 2) std::fprintf(stderr, "processes of the job do not die of SIGKILL\n");
 }
 
+/// How the agent ended. Once it was told to leave, or says that it does, it has a limit: the job is
+/// over on this host, however its storage or its devices behave.
+struct End {
+  bool over = false;  ///< no other is to be started
+  int status = 0;
+};
+
+End wait_for(pid_t agent, const sigset_t& watched) {
+  std::optional<Instant> kill_due, give_up;
+  End end;
+  while (true) {
+    const timespec look{1, 0};
+    const int number = ::sigtimedwait(&watched, nullptr, &look);
+    if (number == SIGTERM) ::kill(agent, SIGTERM);
+    if ((number == SIGTERM || number == kLeavingSignal) && !kill_due) {
+      kill_due = monotonic_now() + kLeaveLimit;
+    }
+    int ended = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &ended, WNOHANG)) > 0;) {
+      if (child != agent) continue;
+      end.status = ended;
+      end.over = kill_due || (WIFEXITED(ended) && WEXITSTATUS(ended) == kAgentOver);
+      return end;
+    }
+    if (kill_due && !give_up && monotonic_now() > *kill_due) {
+      std::fprintf(stderr, "%.3f the agent does not end, it is killed\n", unix_now());
+      ::kill(agent, SIGKILL);
+      give_up = monotonic_now() + kKilledLimit;
+    }
+    if (give_up && monotonic_now() > *give_up) {
+      std::fprintf(stderr, "%.3f the agent does not die of SIGKILL\n", unix_now());
+      end.over = true;
+      return end;
+    }
+  }
+}
+
 }  // namespace
 
 int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
@@ -72,7 +111,8 @@ int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, in
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
   sigemptyset(&watched);
-  for (const int number : {SIGTERM, SIGCHLD, SIGINT, SIGHUP}) sigaddset(&watched, number);
+  for (const int number : {SIGTERM, SIGCHLD, SIGINT, SIGHUP, kLeavingSignal})
+    sigaddset(&watched, number);
   ::sigprocmask(SIG_BLOCK, &watched, nullptr);
   std::deque<Instant> restarts;
   bool over = false;
@@ -81,19 +121,8 @@ int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, in
     if (report >= 0) ::close(report);
     report = -1;
     if (agent < 0) break;
-    int status = 0;
-    for (bool alive = true; alive;) {
-      int number = 0;
-      if (::sigwait(&watched, &number) != 0) continue;
-      if (number == SIGTERM) ::kill(agent, SIGTERM);
-      int ended = 0;
-      for (pid_t child = 0; (child = ::waitpid(-1, &ended, WNOHANG)) > 0;) {
-        if (child != agent) continue;
-        status = ended;
-        alive = false;
-      }
-    }
-    over = WIFEXITED(status) && WEXITSTATUS(status) == kAgentOver;
+    const auto [ended, status] = wait_for(agent, watched);
+    over = ended;
     if (over) break;
     std::fprintf(stderr, "%.3f the agent died (status %d), another is started\n", unix_now(),
                  status);

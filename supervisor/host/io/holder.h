@@ -1,8 +1,10 @@
 // The holder: starts its agent again when it dies, and at the end makes sure that nothing is left.
 #pragma once
 
+#include <csignal>
 #include <string>
 
+#include "base/time.h"
 #include "protocol/bootstrap.h"
 
 namespace dlaunch::supervisor::host {
@@ -16,5 +18,10 @@ namespace dlaunch::supervisor::host {
 /// The descriptor numbers between plant, holder and agent; stdin carries the bootstrap.
 constexpr int kReportDescriptor = 3;
 constexpr int kLockDescriptor = 4;
+
+/// The agent tells its holder that it is about to end; it then has kLeaveLimit.
+constexpr int kLeavingSignal = SIGUSR1;
+/// A sweep (5 s), the lock (1 s), the last frames and log lines (1 s); then SIGKILL.
+constexpr nanoseconds kLeaveLimit = 10s;
 
 }  // namespace dlaunch::supervisor::host

@@ -84,9 +84,7 @@ void WorkerHands::start() {
   ::unlink(error_file_.c_str());
   const auto listening = listen();
   if (!listening) return not_started(listening.error().text());
-  auto log = WorkerLog::open(setting_.directory + "/logs", order_.generation, order_.rank);
-  if (!log) return not_started(log.error().text());
-  log_.emplace(std::move(*log));
+  log_.emplace(setting_.logs, order_.generation, order_.rank);
   SpawnOrder spawn{order_.argv, order_.directory, order_.environment};
   spawn.environment["DLAUNCH_SOCKET"] = *listening;
   spawn.environment["TORCHELASTIC_ERROR_FILE"] = error_file_;

@@ -22,7 +22,8 @@ namespace dlaunch::supervisor::host {
 class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
  public:
   struct Setting {
-    std::string directory;     ///< the job's, on this host
+    std::string directory;  ///< the job's, on this host
+    std::shared_ptr<LogWriter> logs;
     std::string step_pattern;  ///< empty: none
     std::function<void(Event)> post;
     std::function<bool(pid_t)> was_out_of_memory;

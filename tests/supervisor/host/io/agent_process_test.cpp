@@ -281,6 +281,19 @@ TEST(Holder, StartsAKilledAgentAgainAndTheOldWorkersAreGone) {
   field.run_program(2);
 }
 
+TEST(Holder, KillsAnAgentThatDoesNotLeaveWhenItIsTold) {
+  Field field;
+  field.bring_up(shell_job("echo $$ > " + field.directory() + "/pid; " + kStay));
+  field.run_program(1);
+  ASSERT_TRUE(field.until([&] { return pid_in(field.directory() + "/pid") > 0; }));
+  const auto agent = field.agent();
+  ::kill(agent, SIGSTOP);  // for all that can be seen of it, it hangs
+  ::kill(field.holder(), SIGTERM);
+  EXPECT_TRUE(field.until([&] { return !lives(field.holder()); }, 60s)) << field.log();
+  EXPECT_FALSE(lives(agent));
+  EXPECT_FALSE(lives(pid_in(field.directory() + "/pid")));
+}
+
 TEST(Holder, ItsDeathEndsTheJobOnThisHost) {
   Field field;
   field.bring_up(shell_job("echo $$ > " + field.directory() + "/pid; " + kStay));

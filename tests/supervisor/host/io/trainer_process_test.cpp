@@ -1,5 +1,6 @@
 // A trainer's generation with real processes: the worker socket from hello to the end.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "base/io/files.h"
 #include "tests/supervisor/host/io/field.h"
@@ -143,6 +144,22 @@ TEST(Trainer, ItsCheckpointsAreInspectedAndCommittedByTheAgent) {
   ASSERT_TRUE(field.comes(AgentFrame::kLeft, 0));
   EXPECT_TRUE(field.until([&] { return !lives(field.holder()); }));
   EXPECT_FALSE(std::filesystem::exists(directory + "/.dlaunch-lock"));
+}
+
+TEST(Trainer, AnAgentLeavesThoughTheCheckpointDirectoryHangs) {
+  Field field;
+  field.bring_up(trainer_job(field));
+  field.send(1, [](auto& frame) { frame.mutable_inspect_checkpoints(); });
+  ASSERT_TRUE(field.comes(AgentFrame::kCheckpointsFound, 1)) << field.log();
+  const auto lock = field.directory() + "/checkpoints/.dlaunch-lock";
+  ASSERT_TRUE(field.until([&] { return std::filesystem::exists(lock); }));
+  // Whoever opens it to read waits for a writer, as for a server that is gone.
+  std::filesystem::remove(lock);
+  ASSERT_EQ(::mkfifo(lock.c_str(), 0600), 0);
+  const auto agent = field.agent();
+  field.send(0, [](auto& frame) { frame.mutable_leave(); });
+  ASSERT_TRUE(field.comes(AgentFrame::kLeft, 0));
+  EXPECT_TRUE(field.until([&] { return !lives(agent) && !lives(field.holder()); })) << field.log();
 }
 
 TEST(Trainer, TrainsOnAHostThatHasNothingInstalled) {
