@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -224,6 +225,45 @@ def test_a_program_that_exits_with_1_is_restarted_and_the_incident_has_its_last_
     started = {path.name for path in marks.iterdir()} - {"started-0-1"}
     assert started == {"started-1-1", "started-0-2", "started-1-2"}
     job.nothing_left()
+
+
+# 26 million parameters: weights, gradients and moments come to 400 MB.
+LARGE = merged(ENDLESS, {
+    "trainer": {"model": {"layers": 8, "width": 512, "heads": 8, "context": 32}},
+    "recovery": {"no_progress_generations": 50}, "health": {"lost_after": "10 s"},
+})
+
+
+@pytest.fixture
+def memory_of_h2(bed):
+    """The file that bounds the memory of what is started on h2 from now on."""
+    group = pathlib.Path("/sys/fs/cgroup/memory") / bed.tag
+    try:
+        group.mkdir()
+    except OSError:
+        pytest.skip("the memory of a group cannot be bounded here (no cgroup of version 1)")
+    (group / "cgroup.procs").write_text(str(bed["h2"].server_process.pid))
+    yield group / "memory.limit_in_bytes"
+    bed["h2"].restart_server()
+    for pid in (group / "cgroup.procs").read_text().split():
+        (group.parent / "cgroup.procs").write_text(pid)
+    wait_for(lambda: not (group / "cgroup.procs").read_text(), "the group is empty", SECONDS)
+    group.rmdir()
+
+
+def test_a_trainer_that_the_kernel_ended_for_want_of_memory_is_said_to_be(
+        make, memory_of_h2):
+    memory_of_h2.write_text(str(320 << 20))
+    job = make(["h1", "h2"], LARGE)
+    job.until_event("incident_opened")
+    memory_of_h2.write_text("-1")
+    status = job.until(lambda s: s["step"] and s["state"] == "running", "a step")
+    first = status["incidents"][0]
+    assert first["cause"] == "out_of_memory", first
+    assert first["host"] == "h2" and first["rank"] == 1
+    assert "memory" in first["sentence"]
+    assert not job.events("host_lost")
+    assert job.stop() == 130
 
 
 def test_a_stopped_worker_is_noticed_and_restarted(make):
