@@ -27,7 +27,9 @@ bool can_hang(const RankStatus& rank, const HangLimits& limits) {
 auto suspicion(const RankStatus& rank) {
   const auto& letter = rank.status.process_state();
   const bool stopped = letter == "T" || letter == "t" || letter == "D" || letter == "Z";
-  return std::tuple(!stopped, rank.status.sequence(), rank.status.entered());
+  // Programs have no sequence: who has done fewer steps holds the others up, or only itself.
+  return std::tuple(!stopped, rank.status.sequence(), rank.status.entered(), rank.status.step(),
+                    *rank.changed_at);
 }
 
 std::string what_it_does(const protocol::WorkerStatus& status) {

@@ -230,6 +230,76 @@ if generation == "1" and rank == "0":
     assert job.status()["generation"] == 2
 
 
+SPIN = REPORT + """
+step = 0
+while not (generation == "2" and step == 50):
+    step += 1
+    print("step", step, flush=True)
+    time.sleep(0.02)
+    while generation == "1" and rank == "1" and step == 20:
+        pass
+"""
+
+
+def test_a_program_that_spins_without_a_step_is_noticed_and_restarted(make):
+    job = make({**program(SPIN, step_pattern=r"step (\d+)"),
+                "health": {"lost_after": "20 s", "hang_floor": "2 s"}})
+    code, output = job.run()
+    assert code == 0, output
+    found = incident(job, "worker_hung")
+    assert found["rank"] == 1 and found["host"] == "here2", found
+    assert found["verdict"] == "restart_workers" and "step 20" in found["sentence"]
+    assert found["seconds"]["detect"] >= 2
+    assert not pathlib.Path(f"/proc/{report(job, 1, 1)['pid']}").exists()
+    assert job.status()["generation"] == 2
+
+
+# A trainer of a few lines: what a program needs to take part as dlaunch's own does.
+SPINNING_TRAINER = """#!/usr/bin/python3
+import json, os, socket, threading, time
+rank, generation = int(os.environ["RANK"]), int(os.environ["DLAUNCH_GENERATION"])
+link = socket.socket(socket.AF_UNIX)
+link.connect(os.environ["DLAUNCH_SOCKET"])
+
+def say(kind, **keys):
+    line = {"type": kind, "generation": generation, **keys}
+    link.sendall((json.dumps(line) + "\\n").encode())
+
+def train():
+    for step in range(1, 1_000_000):
+        while generation == 1 and rank == 1 and step == 25:
+            pass
+        say("progress", step=step, phase="forward", seconds=0.02, waiting=0, loss=3.0, tokens=1,
+            sequence=step, entered=False)
+        time.sleep(0.02)
+
+say("hello", protocol=1, rank=rank, local_rank=0, pid=os.getpid())
+say("ready", address=os.environ["DLAUNCH_DATA_ADDRESS"], port=4711)
+for line in link.makefile():
+    kind = json.loads(line)["type"]
+    if kind == "assign":
+        say("connected")
+        say("restored", step=0)
+    elif kind == "go":
+        threading.Thread(target=train, daemon=True).start()
+"""
+
+
+def test_a_trainer_that_spins_within_a_step_is_noticed_and_restarted(make, tmp_path):
+    trainer = tmp_path / "trainer"
+    trainer.write_text(SPINNING_TRAINER)
+    trainer.chmod(0o755)
+    each = {name: {"trainer": str(trainer)} for name in ("here1", "here2")}
+    job = make({"trainer": {"steps": 1_000_000},
+                "health": {"lost_after": "20 s", "hang_floor": "2 s"}}, each=each)
+    job.start()
+    job.until_first_step(2)
+    found = incident(job, "worker_hung")
+    assert found["rank"] == 1 and found["host"] == "here2", found
+    assert "step 24" in found["sentence"]
+    assert job.stop() == 130
+
+
 # Failures that are not.
 
 

@@ -53,6 +53,13 @@ TEST_F(JudgeHang, BlamesTheRankThatEnteredFewestCollectives) {
   EXPECT_EQ(judge(62s)->rank, Rank{1});
 }
 
+TEST_F(JudgeHang, BlamesTheRankWithFewestStepsWhereThereAreNoCollectives) {
+  tell(0, 50s, 900, 0, false);
+  tell(1, 1s, 20, 0, false);
+  tell(2, 50s, 899, 0, false);
+  EXPECT_EQ(judge(62s)->rank, Rank{1}) << "though the others go on";
+}
+
 TEST_F(JudgeHang, BlamesTheRankOutsideWhileOthersWaitInside) {
   tell(0, 1s, 2, 7, true);
   tell(1, 1s, 2, 7, true);
