@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "protocol/json_text.h"
+
 namespace dlaunch::protocol {
 namespace {
 
