@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/io/clock.h"
+#include "base/io/must_not_throw.h"
 #include "protocol/limits.h"
 
 namespace dlaunch::rendezvous {
@@ -38,7 +39,9 @@ void AgentConnection::start(HostId host, std::string job) {
   job_ = std::move(job);
   if (closed_) return;
   // Both coroutines end when the stream is closed, and hold this alive until then.
-  auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+  auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
+    must_not_throw(problem);
+  };
   asio::co_spawn(context_, read_frames(), keep);
   asio::co_spawn(context_, write_frames(), keep);
 }

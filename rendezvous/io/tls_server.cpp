@@ -14,6 +14,7 @@
 #include <map>
 #include <utility>
 
+#include "base/io/must_not_throw.h"
 #include "protocol/limits.h"
 #include "rendezvous/io/agent_connection.h"
 #include "rendezvous/io/tls_stream.h"
@@ -139,7 +140,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
 
   void start_accepting(tcp::acceptor acceptor) {
     acceptors_.push_back(std::move(acceptor));
-    auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+    auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
+      must_not_throw(problem);
+    };
     asio::co_spawn(context_, accept_all(&acceptors_.back()), std::move(keep));
   }
 
@@ -182,7 +185,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     });
     ++pending_;
     connections_.emplace(number, Entry{connection, due, HostId(), std::move(from)});
-    auto keep = [self](const std::exception_ptr&) {};
+    auto keep = [self](const std::exception_ptr& problem) { must_not_throw(problem); };
     asio::co_spawn(context_, shake_hands(number, stream, connection), std::move(keep));
   }
 
