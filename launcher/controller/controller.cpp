@@ -22,10 +22,6 @@ using protocol::ControllerFrame;
 // Leave = SIGKILL + two scans of /proc on each host, in parallel; a host that is slower is named.
 constexpr nanoseconds kLeaveLimit = 15s;
 
-job::Record record(std::string event, std::optional<HostId> host, std::string detail) {
-  return {std::move(event), {}, host, {}, {}, std::move(detail)};
-}
-
 }  // namespace
 
 class Controller::Impl {
@@ -235,6 +231,10 @@ class Controller::Impl {
     ControllerFrame frame;
     frame.mutable_beat();
     send(std::move(ids), newest_, std::move(frame));
+  }
+
+  [[nodiscard]] job::Record record(std::string event, HostId host, std::string detail) const {
+    return {std::move(event), newest_, host, {}, {}, std::move(detail)};
   }
 
   void regroup(rendezvous::Event event, HostId host, const char* wish) {

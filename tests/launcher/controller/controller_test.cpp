@@ -1,0 +1,48 @@
+// What the controller says of its hosts.
+#include "launcher/controller/controller.h"
+
+#include <gtest/gtest.h>
+
+#include "protocol/limits.h"
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+/// One host, as a controller of generation 4 finds it that was started again.
+Setting restarted() {
+  Setting setting;
+  setting.incarnation = Incarnation{2};
+  setting.job.job_id = "kjv-20261130-054512-1f3a";
+  setting.launch.hosts = {{HostId{0}, "gpu01", "gpu01:22"}};
+  setting.rendezvous.hosts = {{HostId{0}, "gpu01", false}};
+  setting.rendezvous.hosts_min = setting.rendezvous.hosts_max = 1;
+  setting.recovered.last_generation = Generation{4};
+  return setting;
+}
+
+TEST(Controller, StampsWhatItSaysOfHostsWithTheGeneration) {
+  const auto setting = restarted();
+  Rng rng(1);
+  const auto now = Instant{} + 1h;
+  Controller controller(setting, rng, now);
+  (void)controller.step(now, Begin{});
+  AgentFrameCame came{HostId{0}, 1, {}, {}};
+  came.frame.set_job(setting.job.job_id);
+  auto& hello = *came.frame.mutable_hello();
+  hello.set_protocol(protocol::kProtocolVersion);
+  hello.set_boot_id("boot");
+  hello.set_agent(7);
+  (void)controller.step(now, came);
+  came.frame.mutable_ready()->mutable_facts()->set_workers(1);
+  std::optional<Generation> stamped;
+  for (const auto& command : controller.step(now, came)) {
+    const auto* from_job = std::get_if<FromJob>(&command);
+    if (from_job == nullptr) continue;
+    const auto* record = std::get_if<supervisor::job::Record>(&from_job->command);
+    if (record != nullptr && record->event == "host_ready") stamped = record->generation;
+  }
+  EXPECT_EQ(stamped, Generation{4});
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher::controller
