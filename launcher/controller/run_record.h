@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "launcher/controller/output_tail.h"
 #include "supervisor/job/policy.h"
 
 namespace dlaunch::launcher::controller {
@@ -59,8 +60,14 @@ struct MetricRow {
   double tokens_per_second = 0;
   double step_seconds = 0;
 };
-using Row =
-    std::variant<JournalRow, EventRow, IncidentRow, StatusRow, CheckpointRow, EndRow, MetricRow>;
+/// The last output of all ranks of a generation; replaces the one before. In a file of its own,
+/// which may be missing after a full disk.
+struct OutputRow {
+  Generation generation;
+  std::vector<OutputPiece> pieces;
+};
+using Row = std::variant<JournalRow, EventRow, IncidentRow, StatusRow, CheckpointRow, EndRow,
+                         MetricRow, OutputRow>;
 
 /// `journal`: oldest first. Kinds and content: supervisor/job. Rows that cannot be read (of a newer
 /// dlaunch) are passed over.

@@ -18,11 +18,20 @@ json number_or_null(const std::optional<Id>& id) {
   return id ? json(id->value) : json(nullptr);
 }
 
-json host_json(const Controller::HostView& host, const supervisor::job::View& view, Instant now) {
-  json ranks = json::array();
-  for (const auto& rank : view.ranks) {
-    if (rank.host == host.host) ranks.push_back(rank.rank.value);
-  }
+using RanksOfHosts = std::map<HostId, json>;
+
+RanksOfHosts ranks_of_hosts(const supervisor::job::View& view) {
+  RanksOfHosts ranks;
+  for (const auto& rank : view.ranks) ranks[rank.host].push_back(rank.rank.value);
+  return ranks;
+}
+
+json ranks_of(const RanksOfHosts& ranks, HostId host) {
+  const auto found = ranks.find(host);
+  return found == ranks.end() ? json::array() : found->second;
+}
+
+json host_json(const Controller::HostView& host, json ranks, Instant now) {
   json shown = {{"name", host.name},           {"state", rendezvous::to_string(host.state)},
                 {"ranks", std::move(ranks)},   {"last_heartbeat_seconds", nullptr},
                 {"reason", host.reason},       {"blind_sensors", host.blind_sensors},
@@ -33,11 +42,16 @@ json host_json(const Controller::HostView& host, const supervisor::job::View& vi
   return shown;
 }
 
+/// A worker that is gone has no process and is in no phase, whatever it last said.
 json rank_json(const JobIdentity& job, const supervisor::job::RankView& rank) {
-  return {{"rank", rank.rank.value}, {"host", name_of(job, rank.host)},
-          {"group", "main"},         {"pid", rank.pid == 0 ? json(nullptr) : json(rank.pid)},
-          {"state", rank.state},     {"step", number_or_null(rank.step)},
-          {"phase", rank.phase}};
+  const bool gone = rank.state == "absent" || rank.state == "exited";
+  return {{"rank", rank.rank.value},
+          {"host", name_of(job, rank.host)},
+          {"group", "main"},
+          {"pid", gone || rank.pid == 0 ? json(nullptr) : json(rank.pid)},
+          {"state", rank.state},
+          {"step", number_or_null(rank.step)},
+          {"phase", gone ? "" : rank.phase}};
 }
 
 }  // namespace
@@ -68,7 +82,10 @@ json incident_json(const JobIdentity& job, const supervisor::job::Incident& inci
 json status_json(const JobIdentity& job, const std::vector<Controller::HostView>& hosts,
                  const supervisor::job::View& view, Instant now) {
   json host_list = json::array();
-  for (const auto& host : hosts) host_list.push_back(host_json(host, view, now));
+  const auto ranks = ranks_of_hosts(view);
+  for (const auto& host : hosts) {
+    host_list.push_back(host_json(host, ranks_of(ranks, host.host), now));
+  }
   json rank_list = json::array();
   for (const auto& rank : view.ranks) rank_list.push_back(rank_json(job, rank));
   json incident_list = job.earlier_incidents;
@@ -95,6 +112,24 @@ json status_json(const JobIdentity& job, const std::vector<Controller::HostView>
           {"controller", {{"host", job.controller_host}, {"pid", job.controller_pid}}}};
 }
 
+json summary_json(const JobIdentity& job, const std::vector<Controller::HostView>& hosts,
+                  const supervisor::job::View& view) {
+  const auto ranks = ranks_of_hosts(view);
+  json host_list = json::array();
+  for (const auto& host : hosts) {
+    auto own = ranks_of(ranks, host.host);
+    if (!own.empty()) host_list.push_back({{"name", host.name}, {"ranks", std::move(own)}});
+  }
+  return {{"type", "state"},
+          {"state", supervisor::job::to_string(view.state)},
+          {"reason", view.reason},
+          {"job", job.name},
+          {"id", job.id},
+          {"generation", view.generation.value},
+          {"world_size", view.world_size},
+          {"hosts", std::move(host_list)}};
+}
+
 json event_json(const EventRow& event) {
   json line = {{"id", event.id},
                {"time", event.time},
@@ -106,6 +141,15 @@ json event_json(const EventRow& event) {
   if (event.step) line["step"] = *event.step;
   if (!event.detail.empty()) line["detail"] = event.detail;
   return line;
+}
+
+json output_json(const OutputChunk& chunk) {
+  return {{"type", "output"},
+          {"rank", chunk.rank.value},
+          {"host", chunk.host_name},
+          {"generation", chunk.generation.value},
+          {"error", chunk.error_stream},
+          {"text", chunk.text}};
 }
 
 }  // namespace dlaunch::launcher::controller

@@ -29,8 +29,14 @@ struct JobIdentity {
                                          const supervisor::job::View& view, Instant now);
 [[nodiscard]] nlohmann::json incident_json(const JobIdentity& job,
                                            const supervisor::job::Incident& incident);
+/// What a viewer shows when the job comes to run: state, reason, and who has which ranks.
+[[nodiscard]] nlohmann::json summary_json(const JobIdentity& job,
+                                          const std::vector<Controller::HostView>& hosts,
+                                          const supervisor::job::View& view);
 /// `id`, `time`, `mono_ns`, `event`, `generation`, and `host`, `rank`, `step`, `detail` where they
 /// apply.
 [[nodiscard]] nlohmann::json event_json(const EventRow& event);
+/// A line of `logs` on the control socket.
+[[nodiscard]] nlohmann::json output_json(const OutputChunk& chunk);
 
 }  // namespace dlaunch::launcher::controller

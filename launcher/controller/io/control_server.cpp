@@ -19,6 +19,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/io/must_not_throw.h"
 #include "base/time.h"
 #include "launcher/controller/io/control_socket.h"
 
@@ -63,7 +64,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<ControlServer::I
     if (code) {
       return failure(std::error_code(code), "listening on " + directory + "/control.sock");
     }
-    auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+    auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
+      must_not_throw(problem);
+    };
     asio::co_spawn(context_, accept_all(), std::move(keep));
     return {};
   }
@@ -102,16 +105,18 @@ class ControlServer::Impl : public std::enable_shared_from_this<ControlServer::I
     limit(found->second);
   }
 
-  void stop() {
+  void stop(const std::set<ClientId>& except) {
     stopped_ = true;
     error_code ignored;
     acceptor_.close(ignored);
     std::vector<ClientId> ids;
-    for (const auto& [id, client] : clients_) ids.push_back(id);
+    for (const auto& [id, client] : clients_) {
+      if (!except.contains(id)) ids.push_back(id);
+    }
     for (const auto id : ids) finish(id);
   }
   void abandon() {
-    stop();
+    stop({});
     abandoned_ = true;
     const auto clients = std::exchange(clients_, {});
     for (const auto& [id, client] : clients) client->close();
@@ -157,7 +162,9 @@ class ControlServer::Impl : public std::enable_shared_from_this<ControlServer::I
       if (!same_user(socket.native_handle()) || clients_.size() >= kClientsMax) continue;
       auto client = std::make_shared<Client>(++last_client_, std::move(socket));
       clients_.emplace(client->id, client);
-      auto keep = [self = shared_from_this()](const std::exception_ptr&) {};
+      auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
+        must_not_throw(problem);
+      };
       asio::co_spawn(context_, read_lines(client), keep);
       asio::co_spawn(context_, write_lines(client), keep);
     }
@@ -246,7 +253,7 @@ void ControlServer::send(ClientId client, std::string line) {
 }
 std::size_t ControlServer::waiting(ClientId client) const { return impl_->waiting(client); }
 void ControlServer::finish(ClientId client) { impl_->finish(client); }
-void ControlServer::stop() { impl_->stop(); }
+void ControlServer::stop(const std::set<ClientId>& except) { impl_->stop(except); }
 bool ControlServer::idle() const { return impl_->idle(); }
 
 }  // namespace dlaunch::launcher::controller

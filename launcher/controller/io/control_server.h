@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -44,8 +45,8 @@ class ControlServer {
   [[nodiscard]] std::size_t waiting(ClientId client) const;
   /// After what is queued was sent.
   void finish(ClientId client);
-  /// No new clients; those that are there are finished.
-  void stop();
+  /// No new clients; those that are there are finished, except these: they are still served.
+  void stop(const std::set<ClientId>& except = {});
   [[nodiscard]] bool idle() const;  ///< no client is left
 
  private:

@@ -3,6 +3,8 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <cstdlib>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -20,7 +22,10 @@ namespace {
 
 // The keeper's pulse, progress and status hang on this clock.
 constexpr auto kTick = 500ms;
-constexpr std::uint64_t kTicksPerStatus = 2;
+constexpr std::uint64_t kTicksPerPulse = 2;
+// Rendering the status of tens of thousands of ranks takes a while: of the time of the thread that
+// decides it gets at most one part in so many.
+constexpr int kStatusShare = 50;
 // How long the end waits for the disk, then for clients to take the last word. The keeper takes a
 // controller for dead after five seconds.
 constexpr nanoseconds kFlushLimit = 3s;
@@ -61,18 +66,25 @@ ControllerShell::ControllerShell(ShellParts parts, RunStore store)
               {[this](Command&& command) { perform(std::move(command)); },
                {},
                [](nanoseconds gap) -> Event { return Stalled{gap}; }}),
-      events_(parts_.directory, parts_.start.last_event_id),
+      events_(parts_.start.last_event_id),
+      output_(identity_.host_names),
       store_(std::move(store)),
       server_(context_,
               {parts_.input.id, parts_.start.secret,
                static_cast<std::uint32_t>(parts_.files.hosts.hosts.size()), 5s},
               server_handlers()),
-      sessions_(context_, identity_, events_, output_,
-                {[this] {
-                   return status_json(identity_, machine_.hosts(), machine_.job(), monotonic_now());
-                 },
-                 [this](Event event) { driver_.put(std::move(event)); }}),
+      sessions_(context_, identity_, events_, output_, session_hands()),
       clock_(context_) {}
+
+Sessions::Hands ControllerShell::session_hands() {
+  return {
+      [this] { return status_json(identity_, machine_.hosts(), machine_.job(), monotonic_now()); },
+      [this] { return summary_json(identity_, machine_.hosts(), machine_.job()); },
+      [this](Event event) { driver_.put(std::move(event)); },
+      [this](std::uint64_t after, std::size_t rows_max, Sessions::OlderEvents done) {
+        read_older_events(after, rows_max, std::move(done));
+      }};
+}
 
 ControllerShell::~ControllerShell() { driver_.stop(); }
 
@@ -104,7 +116,12 @@ int ControllerShell::run() {
   for (const auto& notice : parts_.files.train.notices) say(notice);
   arm_clock();
   driver_.put(Begin{});
-  context_.run();
+  try {
+    context_.run();
+  } catch (const std::exception& problem) {
+    parts_.log->critical("a bug: {}", problem.what());
+    std::abort();  // the keeper starts another
+  }
   planter_.reset();
   ::unlink((parts_.directory + "/control.sock").c_str());
   return ended_ ? ended_->code : job::to_int(job::ExitCode::bug);
@@ -227,7 +244,10 @@ void ControllerShell::carry_for_job(job::Command& command) {
             const auto* state = job::to_string(change.state);
             parts_.log->info("{}: {}", state, change.reason);
             store_status(machine_.job());
-            sessions_.tell({{"type", "state"}, {"state", state}, {"reason", change.reason}});
+            sessions_.tell(
+                change.state == job::JobState::running
+                    ? summary_json(identity_, machine_.hosts(), machine_.job())
+                    : json{{"type", "state"}, {"state", state}, {"reason", change.reason}});
           },
           [](const auto&) {}},
       command);
@@ -244,6 +264,7 @@ void ControllerShell::carry(Ended& order) {
   parts_.log->info("ended with {}: {}", order.code, order.sentence);
   driver_.stop();
   store_status(machine_.job());
+  store_output(nullptr);
   writer_->put(EndRow{order.code, order.sentence, unix_now()});
   if (!writer_->flush(kFlushLimit)) {
     say("run.db could not be written; the end of the job is not in it");
@@ -298,7 +319,7 @@ void ControllerShell::on_refused(const std::string& sentence) {
   refusal_recorded_ = now;
   const auto unsaid = std::exchange(refusals_unsaid_, 0);
   record({"connection_refused",
-          {},
+          machine_.job().generation,
           {},
           {},
           {},
@@ -317,15 +338,41 @@ void ControllerShell::arm_clock() {
 void ControllerShell::on_clock() {
   const auto view = machine_.job();
   tell_progress(view);
-  if (++ticks_ % kTicksPerStatus != 0) return;
-  store_status(view);
+  if (++ticks_ % kTicksPerPulse != 0) return;
+  if (monotonic_now() >= status_due_) store_status(view);
+  store_output(&view);
   // A full pipe means a keeper that does not read: nothing is owed to it.
   if (parts_.pulse >= 0 && ::write(parts_.pulse, "p", 1) < 0) return;
 }
 
 void ControllerShell::store_status(const job::View& view) {
-  const auto shown = status_json(identity_, machine_.hosts(), view, monotonic_now());
+  const auto began = monotonic_now();
+  const auto shown = status_json(identity_, machine_.hosts(), view, began);
   writer_->put(StatusRow{unix_now(), protocol::json_text(shown)});
+  status_due_ = began + kStatusShare * (monotonic_now() - began);
+}
+
+/// What all ranks printed last: of a generation that broke (later lines follow the news of it), and
+/// of each at the end (no `view`).
+void ControllerShell::store_output(const job::View* view) {
+  for (const auto generation : output_.unsaved()) {
+    const bool fine =
+        view != nullptr && generation == view->generation &&
+        (view->state == job::JobState::starting || view->state == job::JobState::running);
+    if (fine) continue;
+    writer_->put(OutputRow{generation, output_.of(generation)});
+    output_.saved(generation);
+  }
+}
+
+void ControllerShell::read_older_events(std::uint64_t after, std::size_t rows_max,
+                                        Sessions::OlderEvents done) {
+  writer_->read([this, after, rows_max, done = std::move(done)](RunStore& store) {
+    auto rows = store.events(after, rows_max);
+    boost::asio::post(context_, [done, events = rows ? std::move(*rows) : std::vector<EventRow>()] {
+      done(events);
+    });
+  });
 }
 
 void ControllerShell::tell_progress(const job::View& view) {

@@ -70,6 +70,9 @@ class ControllerShell {
   void arm_clock();
   void on_clock();
   void store_status(const supervisor::job::View& view);
+  void store_output(const supervisor::job::View* view);
+  void read_older_events(std::uint64_t after, std::size_t rows_max, Sessions::OlderEvents done);
+  [[nodiscard]] Sessions::Hands session_hands();
   void tell_progress(const supervisor::job::View& view);
   void leave_when_told();
 
@@ -92,6 +95,7 @@ class ControllerShell {
   std::optional<io::Planter> planter_;
   boost::asio::steady_timer clock_;
   std::uint64_t ticks_ = 0;
+  Instant status_due_;
   std::optional<Step> told_step_;
   std::optional<Instant> refusal_recorded_;
   std::uint64_t refusals_unsaid_ = 0;

@@ -32,7 +32,12 @@ Result<std::optional<StatusRow>> RunReader::status() {
 }
 
 Result<std::vector<EventRow>> RunReader::events(std::uint64_t after_id, std::size_t rows_max) {
-  auto statement = run_.prepare("SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?");
+  return read_events(run_, after_id, rows_max);
+}
+
+Result<std::vector<EventRow>> read_events(Sqlite& run, std::uint64_t after_id,
+                                          std::size_t rows_max) {
+  auto statement = run.prepare("SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?");
   if (!statement) return tl::unexpected(statement.error());
   statement->bind(static_cast<std::int64_t>(after_id)).bind(static_cast<std::int64_t>(rows_max));
   std::vector<EventRow> rows;

@@ -1,12 +1,9 @@
 #include "launcher/controller/io/run_store.h"
 
-#include <linux/magic.h>
-#include <sys/statfs.h>
-
-#include <array>
 #include <utility>
 
 #include "base/overloaded.h"
+#include "launcher/controller/io/run_files.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -36,19 +33,6 @@ CREATE TABLE IF NOT EXISTS steps(
 )sql";
 
 std::string run_path(const std::string& directory) { return directory + "/run.db"; }
-
-/// The shared memory of WAL does not work between machines.
-bool on_network(const std::string& directory) {
-  struct statfs system {};
-  if (::statfs(directory.c_str(), &system) != 0) return false;
-  constexpr std::array<unsigned long, 8> kNetwork = {
-      NFS_SUPER_MAGIC, SMB_SUPER_MAGIC,           0xFF534D42UL /* cifs */, 0xFE534D42UL /* smb2 */,
-      AFS_SUPER_MAGIC, 0x0BD00BD0UL /* lustre */, 0x47504653UL /* gpfs */, 0x00C36400UL /* ceph */};
-  for (const auto magic : kNetwork) {
-    if (static_cast<unsigned long>(system.f_type) == magic) return true;
-  }
-  return false;
-}
 
 Result<void> run(Result<SqliteStatement> statement) {
   if (!statement) return tl::unexpected(statement.error());
@@ -93,6 +77,11 @@ Result<std::vector<JournalRow>> journal(Sqlite& database) {
   return rows;
 }
 
+/// Not part of the transaction: no decision rests on it.
+bool is_beside_run_db(const Row& row) {
+  return std::holds_alternative<MetricRow>(row) || std::holds_alternative<OutputRow>(row);
+}
+
 std::int64_t as_signed(std::uint64_t value) { return static_cast<std::int64_t>(value); }
 
 /// Runs `body` between BEGIN and COMMIT; whatever fails takes all of it back.
@@ -130,7 +119,7 @@ Result<std::vector<IncidentRow>> read_incidents(Sqlite& database) {
 }
 
 Result<RunStore> RunStore::open(const std::string& directory) {
-  const bool network = on_network(directory);
+  const bool network = is_on_network(directory);
   auto database = Sqlite::open(run_path(directory), Sqlite::Mode::write);
   if (!database) return tl::unexpected(database.error());
   if (auto set = set_up(*database, kRunSchema, network, "FULL"); !set) {
@@ -141,8 +130,9 @@ Result<RunStore> RunStore::open(const std::string& directory) {
   if (auto set = set_up(*metrics, kMetricsSchema, network, "OFF"); !set) {
     return tl::unexpected(set.error());
   }
-  RunStore store(std::move(*database), std::move(*metrics));
+  RunStore store(directory, std::move(*database), std::move(*metrics));
   if (network) {
+    store.snapshots_ = true;
     store.notice_ = directory +
                     " is on a network file system: run.db is kept without a write-ahead log, "
                     "decisions wait longer for it. Set XDG_STATE_HOME to a local directory";
@@ -207,17 +197,23 @@ Result<void> RunStore::set_port(std::uint16_t port) {
 Result<void> RunStore::write(const std::vector<Row>& rows) {
   const auto body = [&]() -> Result<void> {
     for (const auto& row : rows) {
-      if (std::holds_alternative<MetricRow>(row)) continue;
+      if (is_beside_run_db(row)) continue;
       if (auto inserted = insert(row); !inserted) return inserted;
     }
     return {};
   };
   if (auto written = in_transaction(run_, body); !written) return written;
   for (const auto& row : rows) {
-    // What is lost here is a point of a curve; the next one is tried again.
-    if (std::holds_alternative<MetricRow>(row)) (void)insert(row);
+    // What is lost here is a point of a curve or a copy; the next one is tried again.
+    if (is_beside_run_db(row)) (void)insert(row);
+    const auto* status = std::get_if<StatusRow>(&row);
+    if (snapshots_ && status != nullptr) (void)write_status_snapshot(directory_, status->json);
   }
   return {};
+}
+
+Result<std::vector<EventRow>> RunStore::events(std::uint64_t after_id, std::size_t rows_max) {
+  return read_events(run_, after_id, rows_max);
 }
 
 Result<void> RunStore::insert(const Row& row) {
@@ -274,7 +270,8 @@ Result<void> RunStore::insert(const Row& row) {
                               s.bind(r.time).bind(as_signed(r.step)).bind(r.loss);
                               s.bind(r.tokens_per_second).bind(r.step_seconds);
                             });
-          }},
+          },
+          [&](const OutputRow& r) { return write_output(directory_, r.generation, r.pieces); }},
       row);
 }
 

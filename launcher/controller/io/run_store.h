@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -45,16 +46,21 @@ class RunStore {
   /// transaction.
   [[nodiscard]] Result<RunStart> begin(const RunOwner& owner);
   [[nodiscard]] Result<void> set_port(std::uint16_t port);
-  /// All rows or none. On success everything but metrics is on disk.
+  /// All rows or none. On success everything but metrics and output is on disk.
   [[nodiscard]] Result<void> write(const std::vector<Row>& rows);
+  /// As RunReader's: where no other connection may read, this one does.
+  [[nodiscard]] Result<std::vector<EventRow>> events(std::uint64_t after_id, std::size_t rows_max);
   [[nodiscard]] const std::string& notice() const { return notice_; }
 
  private:
-  RunStore(Sqlite run, Sqlite metrics) : run_(std::move(run)), metrics_(std::move(metrics)) {}
+  RunStore(std::string directory, Sqlite run, Sqlite metrics)
+      : directory_(std::move(directory)), run_(std::move(run)), metrics_(std::move(metrics)) {}
   [[nodiscard]] Result<void> insert(const Row& row);
+  std::string directory_;
   Sqlite run_;
   Sqlite metrics_;
   std::string notice_;
+  bool snapshots_ = false;  ///< run.db is ours alone; the status is written beside it too
   std::uint64_t incarnation_ = 0;
 };
 
@@ -77,6 +83,8 @@ class RunReader {
 
 /// Oldest first.
 [[nodiscard]] Result<std::vector<IncidentRow>> read_incidents(Sqlite& run);
+[[nodiscard]] Result<std::vector<EventRow>> read_events(Sqlite& run, std::uint64_t after_id,
+                                                        std::size_t rows_max);
 
 /// Writes an end for a job whose controller cannot (the keeper's last act); nothing where the job
 /// has ended already.

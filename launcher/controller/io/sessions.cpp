@@ -1,5 +1,7 @@
 #include "launcher/controller/io/sessions.h"
 
+#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "protocol/json_text.h"
@@ -12,6 +14,7 @@ namespace job = supervisor::job;
 
 // Events sent at once; the next ones when the client has taken these.
 constexpr std::size_t kEventsPerTurn = 500;
+constexpr std::size_t kOutputBytesPerTurn = 256 * 1024;
 
 bool flag(const json& request, const char* key) {
   const auto found = request.find(key);
@@ -48,6 +51,7 @@ void Sessions::on_request(ClientId client, const std::string& line) {
   if (!request.is_object()) return send(client, error("a request is a JSON object"));
   const auto kind = text(request, "request");
   if (kind == "status") return send(client, hands_.status());
+  if (kind == "state") return send(client, hands_.summary());
   if (kind == "events") return start_events(client, request);
   if (kind == "logs") return start_logs(client, request);
   if (kind == "watch") return start_watch(client, request);
@@ -77,25 +81,54 @@ json Sessions::act(const json& request, const std::string& kind) {
     return {{"ok", true}};
   }
   return error("unknown request '" + kind +
-               "'; known: status, events, logs, watch, stop, checkpoint, drain, add");
+               "'; known: status, state, events, logs, watch, stop, checkpoint, drain, add");
 }
 
 void Sessions::start_events(ClientId client, const json& request) {
-  sessions_[client] = FollowsEvents{number(request, "after").value_or(0), flag(request, "follow")};
+  FollowsEvents session;
+  session.last_id = number(request, "after").value_or(0);
+  session.follow = flag(request, "follow");
+  sessions_[client] = session;
   pump(client);
 }
 
 void Sessions::pump(ClientId client) {
   const auto found = sessions_.find(client);
-  if (found == sessions_.end()) return;
-  auto* session = std::get_if<FollowsEvents>(&found->second);
-  if (session == nullptr || server_.waiting(client) > 0) return;
-  const auto events = events_.after(session->last_id, kEventsPerTurn);
+  if (found == sessions_.end() || server_.waiting(client) > 0) return;
+  std::visit([&](auto& session) { pump(client, session); }, found->second);
+}
+
+void Sessions::pump(ClientId client, FollowsEvents& session) {
+  if (session.reading) return;
+  const auto first = events_.first_kept();
+  if (session.last_id + 1 < first) {
+    session.reading = true;
+    const auto missing = static_cast<std::size_t>(first - 1 - session.last_id);
+    return hands_.older_events(
+        session.last_id, std::min(missing, kEventsPerTurn),
+        [this, client](const std::vector<EventRow>& events) { on_older_events(client, events); });
+  }
+  const auto events = events_.after(session.last_id, kEventsPerTurn);
+  for (const auto& event : events) {
+    session.last_id = event.id;
+    send(client, event_json(event));
+  }
+  if (events.empty() && (over_ || !session.follow)) finish(client);
+}
+
+void Sessions::on_older_events(ClientId client, const std::vector<EventRow>& events) {
+  const auto found = sessions_.find(client);
+  auto* session = found == sessions_.end() ? nullptr : std::get_if<FollowsEvents>(&found->second);
+  if (session == nullptr || !session->reading) return;
+  session->reading = false;
   for (const auto& event : events) {
     session->last_id = event.id;
     send(client, event_json(event));
   }
-  if (events.empty() && (over_ || !session->follow)) server_.finish(client);
+  if (!events.empty()) return;
+  // The disk did not take them, or cannot be read: what is in memory goes on.
+  session->last_id = events_.first_kept() - 1;
+  pump(client);
 }
 
 void Sessions::start_logs(ClientId client, const json& request) {
@@ -113,23 +146,42 @@ void Sessions::start_logs(ClientId client, const json& request) {
       return server_.finish(client);
     }
   }
-  sessions_[client] = wanted;
-  for (const auto& chunk : output_.all()) {
-    const bool fits = (!wanted.rank || *wanted.rank == chunk.rank) &&
-                      (!wanted.host || *wanted.host == chunk.host) &&
-                      (!wanted.generation || *wanted.generation == chunk.generation);
-    if (fits) send(client, output_json(chunk));
+  wanted.follow = flag(request, "follow");
+  wanted.first = output_.newest().value_or(Generation{});
+  for (const auto& piece : output_.of(wanted.generation.value_or(wanted.first))) {
+    if (wanted.wants(*piece)) wanted.waiting.push_back(piece);
   }
-  if (over_ || !flag(request, "follow")) {
-    sessions_.erase(client);
-    server_.finish(client);
+  sessions_[client] = std::move(wanted);
+  pump(client);
+}
+
+bool Sessions::FollowsOutput::wants(const OutputChunk& chunk) const {
+  return (!rank || *rank == chunk.rank) && (!host || *host == chunk.host) &&
+         (generation ? *generation == chunk.generation : chunk.generation >= first);
+}
+
+void Sessions::pump(ClientId client, FollowsOutput& session) {
+  std::size_t sent = 0;
+  while (!session.waiting.empty() && sent < kOutputBytesPerTurn) {
+    const auto piece = std::move(session.waiting.front());
+    session.waiting.pop_front();
+    sent += piece->text.size();
+    send(client, output_json(*piece));
   }
+  if (!session.waiting.empty()) return;
+  session.behind = 0;
+  if (sent == 0 && (over_ || !session.follow)) finish(client);
+}
+
+void Sessions::finish(ClientId client) {
+  send(client, {{"type", "done"}});
+  sessions_.erase(client);
+  server_.finish(client);
 }
 
 void Sessions::start_watch(ClientId client, const json& request) {
   sessions_[client] = Watches{flag(request, "attached")};
-  const auto status = hands_.status();
-  send(client, {{"type", "state"}, {"state", status.at("state")}, {"reason", status.at("reason")}});
+  send(client, hands_.summary());
 }
 
 void Sessions::on_gone(ClientId client) {
@@ -152,17 +204,26 @@ void Sessions::on_event() {
   for (const auto client : followers) pump(client);
 }
 
-void Sessions::on_output(const OutputChunk& chunk) {
-  const auto line = output_json(chunk);
-  for (const auto& [client, session] : sessions_) {
-    if (const auto* wanted = std::get_if<FollowsOutput>(&session)) {
-      const bool fits = (!wanted->rank || *wanted->rank == chunk.rank) &&
-                        (!wanted->host || *wanted->host == chunk.host) &&
-                        (!wanted->generation || *wanted->generation == chunk.generation);
-      if (fits) send(client, line);
-    } else if (std::holds_alternative<Watches>(session) && chunk.rank == Rank{0}) {
-      send(client, line);
+void Sessions::on_output(const OutputPiece& piece) {
+  std::vector<ClientId> followers;
+  for (auto& [client, session] : sessions_) {
+    if (auto* wanted = std::get_if<FollowsOutput>(&session)) {
+      if (!wanted->wants(*piece)) continue;
+      wanted->waiting.push_back(piece);
+      wanted->behind += piece->text.size();
+      followers.push_back(client);
+    } else if (std::holds_alternative<Watches>(session) && piece->rank == Rank{0}) {
+      send(client, output_json(*piece));
     }
+  }
+  for (const auto client : followers) {
+    pump(client);
+    const auto found = sessions_.find(client);
+    if (found == sessions_.end()) continue;
+    if (std::get<FollowsOutput>(found->second).behind <= kBehindBytesMax) continue;
+    send(client, {{"type", "dropped"}, {"error", "this client reads too slowly; it was dropped"}});
+    sessions_.erase(found);
+    server_.finish(client);
   }
 }
 
@@ -175,13 +236,12 @@ void Sessions::tell(const json& message) {
 void Sessions::end(int code, const std::string& sentence) {
   over_ = true;
   tell({{"type", "ended"}, {"code", code}, {"sentence", sentence}});
-  on_event();
-  std::vector<ClientId> others;
+  std::set<ClientId> followers;
   for (const auto& [client, session] : sessions_) {
-    if (!std::holds_alternative<FollowsEvents>(session)) others.push_back(client);
+    if (!std::holds_alternative<Watches>(session)) followers.insert(client);
   }
-  for (const auto client : others) server_.finish(client);
-  server_.stop();
+  server_.stop(followers);
+  for (const auto client : followers) pump(client);
 }
 
 void Sessions::send(ClientId client, const json& message) {
@@ -193,16 +253,6 @@ std::optional<HostId> Sessions::host_named(const std::string& name) const {
     if (known == name) return host;
   }
   return std::nullopt;
-}
-
-json Sessions::output_json(const OutputChunk& chunk) const {
-  const auto host = job_.host_names.find(chunk.host);
-  return {{"type", "output"},
-          {"rank", chunk.rank.value},
-          {"host", host == job_.host_names.end() ? "" : host->second},
-          {"generation", chunk.generation.value},
-          {"error", chunk.error_stream},
-          {"text", chunk.text}};
 }
 
 }  // namespace dlaunch::launcher::controller

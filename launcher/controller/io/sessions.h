@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -22,10 +23,17 @@ namespace dlaunch::launcher::controller {
 /// Lives on the controller's thread.
 class Sessions {
  public:
+  using OlderEvents = std::function<void(std::vector<EventRow>)>;
   struct Hands {
     std::function<nlohmann::json()> status;
+    /// The `state` message; cheap, for those who ask often.
+    std::function<nlohmann::json()> summary;
     std::function<void(Event)> put;
+    /// Events of run.db after an id; `done` is called later, on the controller's thread.
+    std::function<void(std::uint64_t after, std::size_t rows_max, OlderEvents done)> older_events;
   };
+  // What a follower of output may be behind; then it is dropped.
+  static constexpr std::size_t kBehindBytesMax = ControlServer::kQueueBytesMax;
   /// `events` and `output` outlive it.
   Sessions(boost::asio::io_context& context, const JobIdentity& job, const EventLog& events,
            const OutputTail& output, Hands hands);
@@ -33,7 +41,7 @@ class Sessions {
   [[nodiscard]] Result<void> listen(const std::string& directory);
   /// A new event is in the log.
   void on_event();
-  void on_output(const OutputChunk& chunk);
+  void on_output(const OutputPiece& piece);
   /// To everybody who watches.
   void tell(const nlohmann::json& message);
   /// The last word: followers get the rest, watchers the end; then all are let go.
@@ -44,11 +52,17 @@ class Sessions {
   struct FollowsEvents {
     std::uint64_t last_id = 0;
     bool follow = false;
+    bool reading = false;  ///< older ones come from the disk
   };
   struct FollowsOutput {
     std::optional<Rank> rank;
     std::optional<HostId> host;
-    std::optional<Generation> generation;
+    std::optional<Generation> generation;  ///< nullopt: `first` and what comes after it
+    Generation first;
+    bool follow = false;
+    std::deque<OutputPiece> waiting;  ///< not handed to the server yet
+    std::size_t behind = 0;           ///< bytes of them that came after the request
+    [[nodiscard]] bool wants(const OutputChunk& chunk) const;
   };
   struct Watches {
     bool attached = false;  ///< the job ends with this client
@@ -57,15 +71,19 @@ class Sessions {
 
   void on_request(ClientId client, const std::string& line);
   void on_gone(ClientId client);
-  /// As many events as fit; more when the client has taken them.
+  /// As much as fits; more when the client has taken it.
   void pump(ClientId client);
+  void pump(ClientId client, FollowsEvents& session);
+  void pump(ClientId client, FollowsOutput& session);
+  void pump(ClientId, Watches&) {}
+  void on_older_events(ClientId client, const std::vector<EventRow>& events);
+  void finish(ClientId client);
   [[nodiscard]] nlohmann::json act(const nlohmann::json& request, const std::string& kind);
   void start_events(ClientId client, const nlohmann::json& request);
   void start_logs(ClientId client, const nlohmann::json& request);
   void start_watch(ClientId client, const nlohmann::json& request);
   void send(ClientId client, const nlohmann::json& message);
   [[nodiscard]] std::optional<HostId> host_named(const std::string& name) const;
-  [[nodiscard]] nlohmann::json output_json(const OutputChunk& chunk) const;
 
   const JobIdentity& job_;
   const EventLog& events_;

@@ -11,8 +11,10 @@
 namespace dlaunch::launcher::controller {
 namespace {
 
-// A reader holds its lock for one short query.
-constexpr int kBusyMilliseconds = 5000;
+// A reader holds its lock for one short query. On a network file system the writer never lets go:
+// a reader gives up soon, for it can ask the controller.
+constexpr int kWriterBusyMilliseconds = 5000;
+constexpr int kReaderBusyMilliseconds = 500;
 
 std::error_code code_of(int result, int system_error) {
   switch (result & 0xff) {
@@ -101,7 +103,8 @@ Result<Sqlite> Sqlite::open(const std::string& path, Mode mode) {
   Sqlite opened(database, path);
   DL_CHECK(database != nullptr, "there is memory for a connection of SQLite");
   if (result != SQLITE_OK) return sqlite_failure(database, "opening " + path);
-  sqlite3_busy_timeout(database, kBusyMilliseconds);
+  sqlite3_busy_timeout(database,
+                       mode == Mode::write ? kWriterBusyMilliseconds : kReaderBusyMilliseconds);
   return opened;
 }
 

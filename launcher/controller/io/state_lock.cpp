@@ -65,6 +65,15 @@ Result<StateLock> StateLock::take(const std::string& directory, const std::strin
   return StateLock(std::move(opened));
 }
 
+std::optional<LockOwner> lock_owner(const std::string& directory, const std::string& file) {
+  std::ifstream content(directory + "/" + file);
+  LockOwner owner;
+  std::string pid_word, on_word;
+  content >> pid_word >> owner.pid >> on_word >> owner.host;
+  if (!content || pid_word != "pid" || on_word != "on") return std::nullopt;
+  return owner;
+}
+
 bool is_locked(const std::string& directory, const std::string& file) {
   const FileDescriptor opened(::open((directory + "/" + file).c_str(), O_RDWR | O_CLOEXEC));
   if (!opened.is_open()) return false;

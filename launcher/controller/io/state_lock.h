@@ -1,6 +1,8 @@
 // Only one controller, and only one keeper, at a time owns a job's state directory.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +28,14 @@ class StateLock {
   explicit StateLock(FileDescriptor file) : file_(std::move(file)) {}
   FileDescriptor file_;
 };
+
+/// Who took the lock last, by what it wrote into the file; it need not live any more.
+struct LockOwner {
+  std::int64_t pid = 0;
+  std::string host;
+};
+[[nodiscard]] std::optional<LockOwner> lock_owner(const std::string& directory,
+                                                  const std::string& file);
 
 /// True while some process, here or on another machine, holds it.
 [[nodiscard]] bool is_locked(const std::string& directory, const std::string& file);

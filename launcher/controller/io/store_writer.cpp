@@ -5,8 +5,18 @@
 
 namespace dlaunch::launcher::controller {
 namespace {
+
 constexpr seconds kRetryEvery{1};
+
+/// The newer one makes the older one needless.
+bool replaces(const Row& newer, const Row& older) {
+  if (std::holds_alternative<StatusRow>(newer)) return std::holds_alternative<StatusRow>(older);
+  const auto* output = std::get_if<OutputRow>(&newer);
+  const auto* before = std::get_if<OutputRow>(&older);
+  return output != nullptr && before != nullptr && output->generation == before->generation;
 }
+
+}  // namespace
 
 StoreWriter::StoreWriter(RunStore store, Handlers handlers)
     : store_(std::move(store)), handlers_(std::move(handlers)), thread_([this] { run(); }) {}
@@ -23,10 +33,9 @@ StoreWriter::~StoreWriter() {
 void StoreWriter::put(Row row) {
   {
     const std::lock_guard lock(mutex_);
-    if (std::holds_alternative<StatusRow>(row)) {
-      const auto found = std::find_if(waiting_.begin(), waiting_.end(), [](const Row& waits) {
-        return std::holds_alternative<StatusRow>(waits);
-      });
+    if (std::holds_alternative<StatusRow>(row) || std::holds_alternative<OutputRow>(row)) {
+      const auto found = std::find_if(waiting_.begin(), waiting_.end(),
+                                      [&row](const Row& waits) { return replaces(row, waits); });
       if (found != waiting_.end()) {
         *found = std::move(row);
         return;
@@ -46,6 +55,14 @@ void StoreWriter::put(Row row) {
   changed_.notify_all();
 }
 
+void StoreWriter::read(std::function<void(RunStore&)> task) {
+  {
+    const std::lock_guard lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
 bool StoreWriter::flush(nanoseconds limit) {
   std::unique_lock lock(mutex_);
   const auto goal = put_;
@@ -55,8 +72,15 @@ bool StoreWriter::flush(nanoseconds limit) {
 void StoreWriter::run() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return ending_ || !waiting_.empty(); });
-    if (waiting_.empty()) return;
+    changed_.wait(lock, [this] { return ending_ || !waiting_.empty() || !tasks_.empty(); });
+    const auto tasks = std::exchange(tasks_, {});
+    if (!tasks.empty()) {
+      lock.unlock();
+      for (const auto& task : tasks) task(store_);
+      lock.lock();
+    }
+    if (waiting_.empty() && tasks_.empty() && ending_) return;
+    if (waiting_.empty()) continue;
     const auto batch = std::exchange(waiting_, {});
     lock.unlock();
     const bool done = write(batch);
@@ -72,7 +96,7 @@ void StoreWriter::run() {
     // Older rows first, and of two states the newer one.
     waiting_.insert(waiting_.begin(), batch.begin(), batch.end());
     if (ending_) return;
-    changed_.wait_for(lock, kRetryEvery, [this] { return ending_; });
+    changed_.wait_for(lock, kRetryEvery, [this] { return ending_ || !tasks_.empty(); });
   }
 }
 

@@ -38,8 +38,12 @@ class StoreWriter {
   StoreWriter(const StoreWriter&) = delete;
   StoreWriter& operator=(const StoreWriter&) = delete;
 
-  /// A status that waits is replaced by a newer one; a journal row that waits is not put twice.
+  /// A status or output that waits is replaced by a newer one; a journal row that waits is not put
+  /// twice.
   void put(Row row);
+  /// Called with the store on the writer's thread, between two transactions; not at all when the
+  /// writer ends first.
+  void read(std::function<void(RunStore&)> task);
   /// True: everything put so far is on disk.
   [[nodiscard]] bool flush(nanoseconds limit);
 
@@ -52,6 +56,7 @@ class StoreWriter {
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<Row> waiting_;
+  std::vector<std::function<void(RunStore&)>> tasks_;
   std::set<std::uint64_t> tickets_;  ///< of journal rows that are not on disk yet
   std::uint64_t put_ = 0;            ///< rows ever put
   std::uint64_t written_ = 0;        ///< of these, settled

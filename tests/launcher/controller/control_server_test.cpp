@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 
 #include <boost/asio/io_context.hpp>
+#include <climits>
 #include <deque>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 
 #include "launcher/cli/io/control_client.h"
 #include "launcher/controller/io/run_store.h"
@@ -31,9 +33,16 @@ class SessionsTest : public testing::Test {
         context_, identity_, events_, output_,
         Sessions::Hands{
             [this] {
+              if (throws_) throw std::runtime_error("a bug");
               return json{{"schema", 1}, {"state", "running"}, {"reason", ""}, {"filler", filler_}};
             },
-            [this](Event event) { put_.push_back(std::move(event)); }});
+            [] {
+              return json{{"type", "state"}, {"state", "running"}, {"reason", ""}};
+            },
+            [this](Event event) { put_.push_back(std::move(event)); },
+            [this](std::uint64_t after, std::size_t rows_max, Sessions::OlderEvents done) {
+              older_asked_.push_back({after, rows_max, std::move(done)});
+            }});
     const auto listening = sessions_->listen(directory_);
     ASSERT_TRUE(listening) << listening.error().text();
   }
@@ -85,9 +94,16 @@ class SessionsTest : public testing::Test {
   std::string directory_;
   boost::asio::io_context context_;
   JobIdentity identity_;
-  EventLog events_{"/nowhere", 0};
-  OutputTail output_;
+  struct OlderAsked {
+    std::uint64_t after;
+    std::size_t rows_max;
+    Sessions::OlderEvents done;
+  };
+  EventLog events_{0};
+  OutputTail output_{{{HostId{0}, "gpu01"}, {HostId{1}, "gpu02"}}};
+  std::vector<OlderAsked> older_asked_;
   std::string filler_;
+  bool throws_ = false;
   std::vector<Event> put_;
   std::optional<Sessions> sessions_;
 };
@@ -146,13 +162,104 @@ TEST_F(SessionsTest, EventsComeInOrderAndFollowersGetTheNewOnes) {
   ASSERT_TRUE(follower.send({{"request", "events"}, {"after", 1190}, {"follow", true}}));
   ASSERT_TRUE(client.send({{"request", "events"}}));
   for (int id = 1; id <= 1200; ++id) ASSERT_EQ(next(client).at("id"), id);
+  EXPECT_EQ(next(client).at("type"), "done");
   EXPECT_EQ(next(client), nullptr) << "closed after the newest";
   for (int id = 1191; id <= 1200; ++id) ASSERT_EQ(next(follower).at("id"), id);
   add_events(2);
   EXPECT_EQ(next(follower).at("id"), 1201);
   EXPECT_EQ(next(follower).at("id"), 1202);
   sessions_->end(0, "finished");
+  EXPECT_EQ(next(follower).at("type"), "done");
   EXPECT_EQ(next(follower), nullptr);
+}
+
+TEST_F(SessionsTest, OlderEventsComeFromTheDiskWithoutWaitingForIt) {
+  add_events(static_cast<int>(EventLog::kKeptMax) + 3);
+  auto client = connect();
+  ASSERT_TRUE(client.send({{"request", "events"}}));
+  ASSERT_TRUE(run_until([&] { return !older_asked_.empty(); }));
+  EXPECT_EQ(older_asked_[0].after, 0U);
+  EXPECT_EQ(older_asked_[0].rows_max, 3U);
+  auto other = connect();
+  EXPECT_EQ(ask(other, {{"request", "status"}}).at("schema"), 1) << "others are served meanwhile";
+  std::vector<EventRow> old(3);
+  for (std::uint64_t i = 0; i < 3; ++i) old[i].id = i + 1;
+  older_asked_[0].done(old);
+  for (std::uint64_t id = 1; id <= EventLog::kKeptMax + 3; ++id) {
+    ASSERT_EQ(next(client).at("id"), id);
+  }
+  EXPECT_EQ(next(client).at("type"), "done");
+}
+
+TEST_F(SessionsTest, EventsThatTheDiskDoesNotHaveArePassedOver) {
+  add_events(static_cast<int>(EventLog::kKeptMax) + 1);
+  auto client = connect();
+  ASSERT_TRUE(client.send({{"request", "events"}}));
+  ASSERT_TRUE(run_until([&] { return !older_asked_.empty(); }));
+  older_asked_[0].done({});
+  EXPECT_EQ(next(client).at("id"), 2);
+}
+
+TEST_F(SessionsTest, LogsWithoutAGenerationAreOfTheNewestAndWhatFollows) {
+  const auto line = [&](std::uint64_t generation, const std::string& text) {
+    protocol::LogLines lines;
+    lines.set_text(text);
+    sessions_->on_output(output_.add(HostId{0}, Generation{generation}, lines));
+  };
+  line(1, "old\n");
+  line(2, "new\n");
+  auto newest = connect();
+  EXPECT_EQ(ask(newest, {{"request", "logs"}, {"follow", true}}).at("text"), "new\n");
+  line(3, "newer\n");
+  EXPECT_EQ(next(newest).at("text"), "newer\n");
+  auto older = connect();
+  EXPECT_EQ(ask(older, {{"request", "logs"}, {"generation", 1}}).at("text"), "old\n");
+  EXPECT_EQ(next(older).at("type"), "done");
+}
+
+TEST_F(SessionsTest, LogsOfManyRanksReachAReaderThatTakesItsTime) {
+  constexpr std::uint32_t kRanks = 300;  // more than the queue of a client holds
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
+    protocol::LogLines lines;
+    lines.set_rank(rank);
+    lines.set_text(std::string(OutputTail::kBytesPerRankMax - 1, 'x') + "\n");
+    output_.add(HostId{0}, Generation{1}, lines);
+  }
+  auto client = connect();
+  ASSERT_TRUE(client.send({{"request", "logs"}}));
+  for (std::uint32_t rank = 0; rank < kRanks; ++rank) ASSERT_EQ(next(client).at("rank"), rank);
+  EXPECT_EQ(next(client).at("type"), "done");
+}
+
+TEST_F(SessionsTest, AFollowerThatIsBehindGetsTheRestAfterTheEnd) {
+  add_events(1200);
+  auto follower = connect();
+  ASSERT_TRUE(follower.send({{"request", "events"}, {"follow", true}}));
+  ASSERT_EQ(next(follower).at("id"), 1);
+  sessions_->end(0, "finished");
+  for (int id = 2; id <= 1200; ++id) ASSERT_EQ(next(follower).at("id"), id);
+  EXPECT_EQ(next(follower).at("type"), "done");
+}
+
+TEST_F(SessionsTest, TheStateAloneIsCheap) {
+  auto client = connect();
+  const auto answer = ask(client, {{"request", "state"}});
+  EXPECT_EQ(answer.at("state"), "running");
+  EXPECT_FALSE(answer.contains("filler"));
+}
+
+TEST_F(SessionsTest, AnExceptionOfTheMachineEndsTheProcessInsteadOfTheConnection) {
+  auto client = connect();
+  throws_ = true;
+  ASSERT_TRUE(client.send({{"request", "status"}}));
+  EXPECT_THROW(context_.run_for(10s), std::runtime_error);
+  throws_ = false;
+}
+
+TEST(ControlClient, AYearOfWaitingIsNoOverflow) {
+  EXPECT_EQ(cli::poll_milliseconds(std::chrono::hours(24 * 365)), INT_MAX);
+  EXPECT_EQ(cli::poll_milliseconds(1500ms), 1500);
+  EXPECT_EQ(cli::poll_milliseconds(-1ms), 0);
 }
 
 TEST_F(SessionsTest, LogsAreKeptPerRankAndFilteredAndFollowed) {
@@ -167,6 +274,7 @@ TEST_F(SessionsTest, LogsAreKeptPerRankAndFilteredAndFollowed) {
   auto all = connect();
   EXPECT_EQ(ask(all, {{"request", "logs"}, {"rank", nullptr}}).at("text"), "zero\n");
   EXPECT_EQ(next(all).at("host"), "gpu02");
+  EXPECT_EQ(next(all).at("type"), "done");
   EXPECT_EQ(next(all), nullptr);
   auto one = connect();
   EXPECT_EQ(ask(one, {{"request", "logs"}, {"rank", 1}, {"follow", true}}).at("text"), "one\n");

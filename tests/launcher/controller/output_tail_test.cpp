@@ -17,7 +17,7 @@ protocol::LogLines lines(std::uint32_t rank, const std::string& text, std::uint6
 std::string text_of(const OutputTail& tail, std::uint64_t generation, std::uint32_t rank) {
   std::string text;
   for (const auto& chunk : tail.all()) {
-    if (chunk.generation.value == generation && chunk.rank.value == rank) text += chunk.text;
+    if (chunk->generation.value == generation && chunk->rank.value == rank) text += chunk->text;
   }
   return text;
 }
@@ -40,8 +40,8 @@ TEST(OutputTail, KeepsTheNewestWholeLinesOfEachRank) {
 TEST(OutputTail, SaysWhatWasDroppedOnTheWay) {
   OutputTail tail;
   const auto chunk = tail.add(HostId{0}, Generation{1}, lines(0, "next\n", 17));
-  EXPECT_EQ(chunk.text.rfind("[dlaunch: 17 lines were not sent", 0), 0U);
-  EXPECT_TRUE(chunk.text.ends_with("\nnext\n"));
+  EXPECT_EQ(chunk->text.rfind("[dlaunch: 17 lines were not sent", 0), 0U);
+  EXPECT_TRUE(chunk->text.ends_with("\nnext\n"));
 }
 
 TEST(OutputTail, ForgetsTheOldestGenerations) {
@@ -51,6 +51,22 @@ TEST(OutputTail, ForgetsTheOldestGenerations) {
   }
   EXPECT_EQ(text_of(tail, 20 - OutputTail::kGenerationsMax, 0), "");
   EXPECT_EQ(text_of(tail, 20 - OutputTail::kGenerationsMax + 1, 0), "x\n");
+}
+
+TEST(OutputTail, KnowsWhichGenerationsHaveOutputThatIsNotStoredYet) {
+  OutputTail tail({{HostId{0}, "gpu01"}});
+  EXPECT_EQ(tail.newest(), std::nullopt);
+  tail.add(HostId{0}, Generation{1}, lines(0, "one\n"));
+  tail.add(HostId{0}, Generation{2}, lines(0, "two\n"));
+  EXPECT_EQ(tail.newest(), Generation{2});
+  EXPECT_EQ(tail.unsaved(), (std::vector<Generation>{Generation{1}, Generation{2}}));
+  tail.saved(Generation{1});
+  EXPECT_EQ(tail.unsaved(), std::vector<Generation>{Generation{2}});
+  tail.add(HostId{0}, Generation{1}, lines(0, "late\n"));
+  EXPECT_EQ(tail.unsaved().size(), 2U);
+  ASSERT_EQ(tail.of(Generation{1}).size(), 2U);
+  EXPECT_EQ(tail.of(Generation{1})[1]->text, "late\n");
+  EXPECT_EQ(tail.of(Generation{1})[1]->host_name, "gpu01");
 }
 
 TEST(OutputTail, ALineLongerThanTheBoundGoesAltogether) {

@@ -11,9 +11,13 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <fstream>
+#include <future>
+#include <memory>
 
 #include "launcher/controller/io/event_log.h"
+#include "launcher/controller/io/run_files.h"
 #include "launcher/controller/io/state_lock.h"
 #include "launcher/controller/io/store_writer.h"
 #include "tests/base/io/temporary_directory.h"
@@ -287,24 +291,92 @@ TEST(StoreWriter, KeepsWhatAFullDiskRefusesAndGoesOnWhenThereIsRoom) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST(EventLog, ServesTheNewestFromMemoryAndOlderOnesFromDisk) {
-  const TemporaryDirectory directory;
-  auto store = open_store(directory.text());
-  ASSERT_TRUE(store.begin(owner()));
-  ASSERT_TRUE(store.write({event(1, "old"), event(2, "old")}));
-  EventLog log(directory.text(), 2);
+TEST(EventLog, ServesTheNewestAndSaysWhereTheOlderOnesEnd) {
+  EventLog log(2);
+  EXPECT_EQ(log.first_kept(), 3U);
   EXPECT_EQ(log.add(event(0, "new")).id, 3U);
   EXPECT_EQ(log.add(event(0, "new")).id, 4U);
-  std::vector<std::uint64_t> ids;
-  for (std::uint64_t last = 0; true; last = ids.back()) {
-    const auto rows = log.after(last, 3);
-    if (rows.empty()) break;
-    for (const auto& row : rows) ids.push_back(row.id);
-  }
-  EXPECT_EQ(ids, (std::vector<std::uint64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(log.first_kept(), 3U);
+  EXPECT_EQ(log.after(2, 1).size(), 1U);
+  EXPECT_EQ(log.after(2, 10).size(), 2U);
   EXPECT_EQ(log.after(3, 10).size(), 1U);
   EXPECT_TRUE(log.after(4, 10).empty());
   EXPECT_TRUE(log.after(99, 10).empty());
+}
+
+TEST(StoreWriter, ReadsOnItsOwnThreadWhatItHasWritten) {
+  const TemporaryDirectory directory;
+  auto store = open_store(directory.path());
+  ASSERT_TRUE(store.begin(owner()));
+  StoreWriter writer(std::move(store), {[](const auto&) {}, [](const auto&) {}, [] {}});
+  writer.put(event(1, "old"));
+  writer.put(event(2, "older"));
+  ASSERT_TRUE(writer.flush(30s));
+  std::promise<std::vector<EventRow>> read;
+  writer.read([&read](RunStore& own) { read.set_value(*own.events(1, 10)); });
+  auto done = read.get_future();
+  ASSERT_EQ(done.wait_for(30s), std::future_status::ready);
+  const auto rows = done.get();
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].event, "older");
+}
+
+/// As on a network file system, whose name the test cannot borrow.
+class NetworkState : public testing::Test {
+ protected:
+  NetworkState() { ::setenv("DLAUNCH_NETWORK_STATE", "1", 1); }
+  ~NetworkState() override { ::unsetenv("DLAUNCH_NETWORK_STATE"); }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(NetworkState, TheStatusLiesBesideRunDbBecauseNobodyElseMayReadThat) {
+  auto store = open_store(directory_.path());
+  EXPECT_THAT(store.notice(), HasSubstr("network file system"));
+  ASSERT_TRUE(store.begin(owner()));
+  EXPECT_EQ(read_status_snapshot(directory_.path()), std::nullopt);
+  ASSERT_TRUE(store.write({StatusRow{5, R"({"state":"running"})"}, event(1, "host_ready")}));
+  EXPECT_EQ(read_status_snapshot(directory_.path()), R"({"state":"running"})");
+  EXPECT_FALSE(RunReader::open(directory_.path())) << "the writer never lets go of its lock";
+  EXPECT_EQ(store.events(0, 10)->size(), 1U) << "but reads itself";
+}
+
+TEST_F(NetworkState, TheEnvironmentCanAlsoSayThatItIsNone) {
+  ::setenv("DLAUNCH_NETWORK_STATE", "0", 1);
+  EXPECT_EQ(open_store(directory_.path()).notice(), "");
+}
+
+TEST(RunFiles, KeepTheOutputOfTheFirstFailureAndOfTheNewestGenerations) {
+  const TemporaryDirectory directory;
+  auto store = open_store(directory.path());
+  ASSERT_TRUE(store.begin(owner()));
+  for (std::uint64_t generation = 3; generation <= 20; ++generation) {
+    auto piece = std::make_shared<OutputChunk>();
+    piece->generation = Generation{generation};
+    piece->host_name = "gpu01";
+    piece->text = "broken \xff byte\n";
+    ASSERT_TRUE(store.write({OutputRow{Generation{generation}, {piece}}}));
+  }
+  const auto kept = output_generations(directory.path());
+  ASSERT_EQ(kept.size(), kOutputGenerationsMax + 1);
+  EXPECT_EQ(kept.front(), Generation{3});
+  EXPECT_EQ(kept[1], Generation{13});
+  EXPECT_EQ(kept.back(), Generation{20});
+  struct stat info {};
+  ASSERT_EQ(::stat(output_path(directory.path(), Generation{20}).c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777U, 0600U);
+}
+
+TEST(StateLock, TellsWhereItsOwnerRunsAlsoAfterIt) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(lock_owner(directory.path(), kControllerLock));
+  {
+    const auto lock = StateLock::take(directory.path(), kControllerLock);
+    ASSERT_TRUE(lock);
+  }
+  const auto owner = lock_owner(directory.path(), kControllerLock);
+  ASSERT_TRUE(owner);
+  EXPECT_EQ(owner->pid, ::getpid());
+  EXPECT_EQ(owner->host, host_name());
 }
 
 }  // namespace
