@@ -19,6 +19,8 @@ bool is_suffix(std::string_view text) {
   return true;
 }
 
+std::string stamp_of(const std::string& id) { return id.substr(id.size() - kSuffixLength); }
+
 }  // namespace
 
 std::string make_job_id(std::string_view name, std::string_view stamp, std::uint16_t dice) {
@@ -36,15 +38,20 @@ std::optional<std::string> name_of(std::string_view id) {
 
 std::optional<std::string> find_job(const std::vector<std::string>& ids, std::string_view wanted) {
   std::optional<std::string> newest;
-  const auto stamp = [](const std::string& id) { return id.substr(id.size() - kSuffixLength); };
   for (const auto& id : ids) {
     const auto name = name_of(id);
     if (!name) continue;
     if (id == wanted) return id;
     if (!wanted.empty() && *name != wanted) continue;
-    if (!newest || stamp(id) > stamp(*newest)) newest = id;
+    if (!newest || stamp_of(id) > stamp_of(*newest)) newest = id;
   }
   return newest;
+}
+
+void sort_by_age(std::vector<std::string>& ids) {
+  std::stable_sort(ids.begin(), ids.end(), [](const std::string& one, const std::string& other) {
+    return stamp_of(one) < stamp_of(other);
+  });
 }
 
 }  // namespace dlaunch::launcher::cli

@@ -9,7 +9,8 @@
 
 namespace dlaunch::launcher::cli {
 
-/// "kjv-gpt-20261130-054512-1f3a"; `stamp` is "20261130-054512" (local time, for people).
+/// "kjv-gpt-20261130-054512-1f3a"; `stamp` is "20261130-054512" (UTC: it never goes back, as a
+/// local time does at the end of summer).
 [[nodiscard]] std::string make_job_id(std::string_view name, std::string_view stamp,
                                       std::uint16_t dice);
 
@@ -20,5 +21,8 @@ namespace dlaunch::launcher::cli {
 /// newest of all. nullopt: none.
 [[nodiscard]] std::optional<std::string> find_job(const std::vector<std::string>& ids,
                                                   std::string_view wanted);
+
+/// The oldest first. All are ids of ours.
+void sort_by_age(std::vector<std::string>& ids);
 
 }  // namespace dlaunch::launcher::cli

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "launcher/cli/options.h"
+#include "supervisor/job/exit_code.h"
 
 namespace dlaunch::launcher::cli {
 
@@ -16,7 +17,8 @@ namespace dlaunch::launcher::cli {
 [[nodiscard]] int show_events(const EventsOptions& options);
 [[nodiscard]] int stop_job(const StopOptions& options);
 
-/// Prints "dlaunch: …" to stderr and returns `code`.
+/// Prints "dlaunch: …" to stderr and returns the code.
 int complain(int code, const std::string& sentence);
+int complain(supervisor::job::ExitCode code, const std::string& sentence);
 
 }  // namespace dlaunch::launcher::cli

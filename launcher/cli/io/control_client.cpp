@@ -3,8 +3,10 @@
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "launcher/controller/io/control_socket.h"
@@ -63,7 +65,7 @@ Result<nlohmann::json> ControlClient::receive(milliseconds limit) {
     if (!line) return tl::unexpected(line.error());
     if (*line) return std::move(**line);
     pollfd entry{socket_.get(), POLLIN, 0};
-    const int ready = ::poll(&entry, 1, static_cast<int>(limit.count()));
+    const int ready = ::poll(&entry, 1, poll_milliseconds(limit));
     if (ready < 0 && errno == EINTR) continue;
     if (ready == 0) return failure(std::errc::timed_out, "waiting for the controller's answer");
     const auto open = read_some();
@@ -72,6 +74,11 @@ Result<nlohmann::json> ControlClient::receive(milliseconds limit) {
       return failure(std::errc::connection_reset, "waiting for the controller's answer");
     }
   }
+}
+
+int poll_milliseconds(milliseconds limit) {
+  constexpr milliseconds::rep kMax = std::numeric_limits<int>::max();
+  return static_cast<int>(std::clamp<milliseconds::rep>(limit.count(), 0, kMax));
 }
 
 Result<nlohmann::json> ask(const std::string& state_directory, const nlohmann::json& request,

@@ -37,6 +37,9 @@ class ControlClient {
   std::size_t searched_ = 0;
 };
 
+/// A time limit as poll counts it: at most INT_MAX.
+[[nodiscard]] int poll_milliseconds(milliseconds limit);
+
 /// One request, one answer.
 [[nodiscard]] Result<nlohmann::json> ask(const std::string& state_directory,
                                          const nlohmann::json& request, milliseconds limit);

@@ -2,18 +2,32 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/io/clock.h"
+#include "base/units.h"
 #include "launcher/cli/io/control_client.h"
 #include "launcher/cli/io/state_root.h"
 #include "launcher/cli/job_id.h"
+#include "launcher/controller/io/run_files.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/state_lock.h"
+#include "supervisor/job/exit_code.h"
 
 namespace dlaunch::launcher::cli {
 namespace {
 
 namespace control = launcher::controller;
 constexpr milliseconds kAnswerLimit = 5s;
+constexpr double kNewSeconds = 30;
+
+const char* state_of_end(int code) {
+  using supervisor::job::ExitCode;
+  if (code == to_int(ExitCode::finished)) return "finished";
+  const bool stopped = code == to_int(ExitCode::stopped) || code == to_int(ExitCode::stopped_now);
+  return stopped ? "stopped" : "failed";
+}
 
 /// Every key of schema 1, of a job that has not written anything yet.
 nlohmann::json bare_status(const JobDirectory& job, const std::string& state,
@@ -36,41 +50,78 @@ nlohmann::json bare_status(const JobDirectory& job, const std::string& state,
           {"incidents", none}};
 }
 
-/// Made within the time that a keeper needs to come up.
-bool is_young(const std::string& directory) {
+/// Made within the time that a keeper needs to take its lock, which it does before the controller.
+bool is_new(const std::string& directory) {
   struct stat status {};
-  return ::stat(directory.c_str(), &status) == 0 &&
-         unix_now() - static_cast<double>(status.st_mtim.tv_sec) < 30;
+  const auto lock = directory + "/" + control::kControllerLock;
+  return ::stat(lock.c_str(), &status) != 0 && ::stat(directory.c_str(), &status) == 0 &&
+         unix_now() - static_cast<double>(status.st_mtim.tv_sec) < kNewSeconds;
+}
+
+bool is_controlled(const JobDirectory& job) {
+  return control::is_locked(job.path, control::kControllerLock);
+}
+
+struct Written {
+  nlohmann::json status;
+  std::string age;  ///< " 3 s ago", where it is known
+};
+
+/// From run.db, or from its copy where a living controller keeps run.db to itself.
+Result<Written> read_written(const JobDirectory& job) {
+  const auto snapshot = control::read_status_snapshot(job.path);
+  const bool only_snapshot = snapshot && is_controlled(job);
+  if (!only_snapshot) {
+    auto reader = control::RunReader::open(job.path);
+    if (!reader && !snapshot) return tl::unexpected(reader.error());
+    if (reader) {
+      const auto row = reader->status();
+      if (!row) return tl::unexpected(row.error());
+      if (!*row) return Written{bare_status(job, "starting", ""), ""};
+      const auto age = std::max<std::int64_t>(0, std::llround(unix_now() - (*row)->time));
+      return Written{nlohmann::json::parse((*row)->json, nullptr, false),
+                     ", " + format_duration(seconds(age)) + " ago"};
+    }
+  }
+  return Written{nlohmann::json::parse(*snapshot, nullptr, false), ""};
+}
+
+std::string why_from_disk(const JobDirectory& job, const std::string& age) {
+  if (const auto elsewhere = lives_elsewhere(job)) {
+    return *elsewhere + "; this is the last it wrote" + age;
+  }
+  if (is_controlled(job)) {
+    return "its controller does not answer; this is the last it wrote" + age;
+  }
+  if (is_kept(job)) {
+    return "its controller is gone and its keeper starts another; this is the last it wrote" + age;
+  }
+  const auto owner = control::lock_owner(job.path, control::kControllerLock);
+  const bool here = !owner || owner->host == control::host_name();
+  return "its controller " + (here ? "" : "(on " + owner->host + ") ") +
+         "is gone; this is the last it wrote" + age + ". Go on with `dlaunch resume " + job.id +
+         "`";
 }
 
 Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
-  auto reader = control::RunReader::open(job.path);
-  if (!reader) {
+  auto written = read_written(job);
+  if (!written) {
     // A start makes the directory first; what never got further has left nothing else.
-    const bool begins = is_kept(job) || is_young(job.path);
+    const bool begins = is_kept_or_new(job);
     return bare_status(job, begins ? "starting" : "failed",
-                       begins ? "" : "it never began: " + reader.error().text());
+                       begins ? "" : "it never began: " + written.error().text());
   }
-  const auto row = reader->status();
-  if (!row) return tl::unexpected(row.error());
-  auto status = *row ? nlohmann::json::parse((*row)->json, nullptr, false) : nlohmann::json();
-  if (!status.is_object()) {
-    status = bare_status(job, "starting", "");
-  }
-  if (const auto end = read_end(job)) {
-    if (!is_over(status.value("state", ""))) {
-      status["state"] = end->code == 75 || end->code == 130 ? "stopped" : "failed";
-    }
+  auto& status = written->status;
+  if (!status.is_object()) status = bare_status(job, "starting", "");
+  if (const auto end = is_kept(job) ? std::nullopt : read_end(job)) {
+    if (!is_over(status.value("state", ""))) status["state"] = state_of_end(end->code);
     if (status.value("reason", "").empty()) status["reason"] = end->sentence;
     return status;
   }
-  const auto owner = reader->owner();
-  const bool elsewhere = owner && owner->host != control::host_name();
-  status["reason"] = elsewhere
-                         ? "its controller runs on " + owner->host + "; this is its last state"
-                         : "its controller is gone; this is the last it wrote. Go on with "
-                           "`dlaunch resume " +
-                               job.id + "`";
+  status["reason"] = why_from_disk(job, written->age);
+  if (const auto owner = control::lock_owner(job.path, control::kControllerLock)) {
+    status["controller"] = {{"host", owner->host}, {"pid", owner->pid}};
+  }
   return status;
 }
 
@@ -96,6 +147,14 @@ Result<nlohmann::json> read_status(const JobDirectory& job) {
   return read_status_from_disk(job);
 }
 
+Result<std::string> read_state(const JobDirectory& job) {
+  const auto answer = ask(job.path, {{"request", "state"}}, kAnswerLimit);
+  if (answer && answer->contains("state")) return answer->value("state", "");
+  const auto status = read_status_from_disk(job);
+  if (!status) return tl::unexpected(status.error());
+  return status->value("state", "");
+}
+
 std::optional<JobEnd> read_end(const JobDirectory& job) {
   auto reader = control::RunReader::open(job.path);
   if (!reader) return std::nullopt;
@@ -107,6 +166,15 @@ std::optional<JobEnd> read_end(const JobDirectory& job) {
 bool is_kept(const JobDirectory& job) {
   return control::is_locked(job.path, control::kKeeperLock) ||
          control::is_locked(job.path, control::kControllerLock);
+}
+
+bool is_kept_or_new(const JobDirectory& job) { return is_new(job.path) || is_kept(job); }
+
+std::optional<std::string> lives_elsewhere(const JobDirectory& job) {
+  if (!is_controlled(job)) return std::nullopt;
+  const auto owner = control::lock_owner(job.path, control::kControllerLock);
+  if (!owner || owner->host == control::host_name()) return std::nullopt;
+  return "its controller runs on " + owner->host + " (pid " + std::to_string(owner->pid) + ")";
 }
 
 }  // namespace dlaunch::launcher::cli

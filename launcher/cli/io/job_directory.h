@@ -21,8 +21,10 @@ struct JobDirectory {
 /// nullopt: this user has no job here, or none of that name or id.
 [[nodiscard]] Result<std::optional<JobDirectory>> find_job_directory(const std::string& wanted);
 
-/// The job as both sources know it. Of a dead controller's job `reason` says so.
+/// The job as its controller knows it, else as it was last written; then `reason` says so.
 [[nodiscard]] Result<nlohmann::json> read_status(const JobDirectory& job);
+/// The same without hosts and ranks, for those who ask often.
+[[nodiscard]] Result<std::string> read_state(const JobDirectory& job);
 
 struct JobEnd {
   int code = 0;
@@ -32,5 +34,11 @@ struct JobEnd {
 
 /// The keeper, or a controller, holds its lock: the job is not over.
 [[nodiscard]] bool is_kept(const JobDirectory& job);
+/// Kept, or made a moment ago: its keeper is about to take the lock.
+[[nodiscard]] bool is_kept_or_new(const JobDirectory& job);
+
+/// "its controller runs on login2 (pid 42)", when it lives on another machine: only there it can be
+/// asked. nullopt: it lives here, or not at all.
+[[nodiscard]] std::optional<std::string> lives_elsewhere(const JobDirectory& job);
 
 }  // namespace dlaunch::launcher::cli

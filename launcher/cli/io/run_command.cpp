@@ -7,11 +7,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/io/clock.h"
 #include "launcher/cli/io/commands.h"
 #include "launcher/cli/io/control_client.h"
+#include "launcher/cli/io/signals.h"
 #include "launcher/cli/io/state_root.h"
 #include "launcher/cli/io/viewer_loop.h"
 #include "launcher/cli/job_id.h"
@@ -27,9 +30,9 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace control = launcher::controller;
+using supervisor::job::ExitCode;
 
-constexpr int kUsage = 64, kWrongFile = 65, kHostsMissing = 69, kBug = 70, kGone = 70,
-              kAuthentication = 77;
+constexpr milliseconds kLookEvery = 200ms;
 
 std::map<std::string, std::string> own_environment() {
   std::map<std::string, std::string> all;
@@ -78,24 +81,58 @@ Result<control::JobInput> make_input(const RunOptions& options) {
   return input;
 }
 
-/// Waits until the controller says `running` or the job has ended.
-int wait_until_running(const JobDirectory& job) {
-  while (true) {
-    auto client = ControlClient::connect(job.path);
-    if (client && client->send({{"request", "watch"}})) {
-      while (true) {
-        const auto line = client->receive(std::chrono::hours(24));
-        if (!line) break;  // the controller is restarted, or has ended
-        const auto type = line->value("type", "");
-        if (type == "state" && line->value("state", "") == "running") return 0;
-        if (type == "ended") {
-          return complain(line->value("code", kBug), line->value("sentence", "the job has ended"));
-        }
-      }
+struct StartOptions {
+  bool detach = false;
+  bool attached = false;
+  bool verbose = false;
+};
+
+int print_started(const JobDirectory& job) {
+  std::printf("%s %s\n", name_of(job.id).value_or(job.id).c_str(), job.id.c_str());
+  return to_int(ExitCode::finished);
+}
+
+int print_end(const JobDirectory& job, const JobEnd& end) {
+  // It was quicker than we looked: it has run.
+  if (end.code == to_int(ExitCode::finished)) return print_started(job);
+  return complain(end.code, end.sentence);
+}
+
+/// What the watched controller says until the job runs or has ended; nullopt: the controller is
+/// restarted, has ended, or a signal came.
+std::optional<int> watch_until_running(const JobDirectory& job, Signals& signals,
+                                       std::optional<int>& signal) {
+  auto client = ControlClient::connect(job.path);
+  if (!client || !client->send({{"request", "watch"}})) return std::nullopt;
+  while (!(signal = signals.next())) {
+    const auto line = client->receive(kLookEvery);
+    if (!line && line.error().code == std::errc::timed_out) continue;
+    if (!line) return std::nullopt;
+    const auto type = line->value("type", "");
+    if (type == "state" && line->value("state", "") == "running") return print_started(job);
+    if (type == "ended") {
+      return print_end(job, {line->value("code", to_int(ExitCode::bug)),
+                             line->value("sentence", "the job has ended")});
     }
-    if (const auto end = read_end(job); end && !is_kept(job))
-      return complain(end->code, end->sentence);
-    if (!is_kept(job)) return complain(kGone, "the controller and its keeper are gone");
+  }
+  return std::nullopt;
+}
+
+int wait_until_running(const JobDirectory& job, Signals& signals) {
+  std::optional<int> signal;
+  while (true) {
+    if (const auto code = watch_until_running(job, signals, signal)) return *code;
+    if (!signal) signal = signals.next();
+    if (signal) {
+      const auto name = name_of(job.id).value_or(job.id);
+      return complain(supervisor::job::from_program(0, *signal),
+                      "the job goes on starting. Watch it: dlaunch attach " + name +
+                          "; stop it: dlaunch stop " + name);
+    }
+    const bool kept = is_kept(job);  // asked first: what ends in between has written its end
+    const auto end = kept ? std::nullopt : read_end(job);
+    if (end) return print_end(job, *end);
+    if (!kept) return complain(ExitCode::bug, "the controller and its keeper are gone");
     ::usleep(100'000);
   }
 }
@@ -112,19 +149,22 @@ void print_missing_hosts(const JobDirectory& job) {
   if (rows.size() > 1) std::fprintf(stderr, "\n%s", views::table(rows).c_str());
 }
 
-int watch_start(const JobDirectory& job, bool detach, bool attached) {
+int watch_start(const JobDirectory& job, const StartOptions& options) {
+  // Before there is anything that a signal could stop.
+  auto signals = Signals::take();
+  if (!signals) return complain(ExitCode::bug, signals.error().text());
   const auto report = control::start_keeper(job.path);
-  if (!report) return complain(kBug, report.error().text());
+  if (!report) return complain(ExitCode::bug, report.error().text());
   if (report->code != 0) return complain(report->code, report->sentence);
-  if (!detach) return view_job(job, attached ? ViewerMode::attached : ViewerMode::run);
-  const int code = wait_until_running(job);
-  if (code == 0) std::printf("%s %s\n", name_of(job.id).value_or(job.id).c_str(), job.id.c_str());
-  return code;
+  if (options.detach) return wait_until_running(job, *signals);
+  const auto mode = options.attached ? ViewerMode::attached : ViewerMode::run;
+  return view_job(job, mode, options.verbose, std::move(*signals));
 }
 
-int start(const JobDirectory& job, bool detach, bool attached) {
-  const int code = watch_start(job, detach, attached);
-  if (code == kWrongFile || code == kHostsMissing || code == kAuthentication) {
+int start(const JobDirectory& job, const StartOptions& options) {
+  const int code = watch_start(job, options);
+  if (code == to_int(ExitCode::wrong_file) || code == to_int(ExitCode::hosts_missing) ||
+      code == to_int(ExitCode::ssh_key)) {
     print_missing_hosts(job);
   }
   return code;
@@ -137,13 +177,17 @@ int complain(int code, const std::string& sentence) {
   return code;
 }
 
+int complain(ExitCode code, const std::string& sentence) {
+  return complain(to_int(code), sentence);
+}
+
 int run_job(const RunOptions& options) {
   auto input = make_input(options);
-  if (!input) return complain(kWrongFile, input.error().text());
+  if (!input) return complain(ExitCode::wrong_file, input.error().text());
   const auto files = control::parse_files(*input);
   if (!files) {
     std::fputs(files.error().text().c_str(), stderr);
-    return kWrongFile;
+    return to_int(ExitCode::wrong_file);
   }
   for (const auto& notice : files->train.notices)
     std::fprintf(stderr, "dlaunch: %s\n", notice.c_str());
@@ -157,35 +201,48 @@ int run_job(const RunOptions& options) {
     input->environment.clear();
   }
   const auto root = state_root();
-  if (!root) return complain(kBug, root.error().text());
+  if (!root) return complain(ExitCode::storage, root.error().text());
   input->id = new_job_id(files->train.job.name);
   const auto directory = make_state_directory(*root, input->id);
-  if (!directory) return complain(kBug, directory.error().text());
+  if (!directory) return complain(ExitCode::storage, directory.error().text());
   if (const auto written = control::write_job_input(*directory, *input); !written) {
-    return complain(kBug, written.error().text());
+    return complain(ExitCode::storage, written.error().text());
   }
-  return start({input->id, *directory}, options.detach, options.attached);
+  return start({input->id, *directory}, {options.detach, options.attached, options.verbose});
 }
 
 int resume_job(const ResumeOptions& options) {
   const auto job = find_job_directory(options.job);
-  if (!job) return complain(kBug, job.error().text());
-  if (!*job) return complain(kUsage, "there is no job " + options.job + " to resume");
+  if (!job) return complain(ExitCode::bug, job.error().text());
+  if (!*job) {
+    return complain(ExitCode::usage, options.job.empty()
+                                         ? "there is no job of this user on this machine to resume"
+                                         : "there is no job " + options.job + " to resume");
+  }
   if (is_kept(**job)) {
-    return complain(kUsage,
+    return complain(ExitCode::usage,
                     (*job)->id + " still runs; watch it with `dlaunch attach " + (*job)->id + "`");
   }
   if (const auto end = read_end(**job); end && end->code == 0) {
-    return complain(kUsage, (*job)->id + " has finished; there is nothing to resume");
+    return complain(ExitCode::usage, (*job)->id + " has finished; there is nothing to resume");
   }
-  return start(**job, options.detach, false);
+  return start(**job, {options.detach, false, options.verbose});
 }
 
 int attach_job(const AttachOptions& options) {
   const auto job = find_job_directory(options.job);
-  if (!job) return complain(kBug, job.error().text());
-  if (!*job) return complain(kUsage, "there is no job " + options.job);
-  return view_job(**job, ViewerMode::attach);
+  if (!job) return complain(ExitCode::bug, job.error().text());
+  if (!*job) {
+    return complain(ExitCode::usage, options.job.empty()
+                                         ? "there is no job of this user on this machine"
+                                         : "there is no job " + options.job);
+  }
+  if (const auto elsewhere = lives_elsewhere(**job)) {
+    return complain(1, *elsewhere + "; attach to it there");
+  }
+  auto signals = Signals::take();
+  if (!signals) return complain(ExitCode::bug, signals.error().text());
+  return view_job(**job, ViewerMode::attach, options.verbose, std::move(*signals));
 }
 
 }  // namespace dlaunch::launcher::cli

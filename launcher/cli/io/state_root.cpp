@@ -58,10 +58,10 @@ Result<std::string> make_state_directory(const std::string& root, const std::str
 
 std::string new_job_id(const std::string& name) {
   const auto seconds = std::time(nullptr);
-  std::tm local{};
-  localtime_r(&seconds, &local);
+  std::tm utc{};
+  gmtime_r(&seconds, &utc);
   std::array<char, 32> stamp{};
-  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &local);
+  std::strftime(stamp.data(), stamp.size(), "%Y%m%d-%H%M%S", &utc);
   std::random_device dice;
   return make_job_id(name, stamp.data(), static_cast<std::uint16_t>(dice()));
 }

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "launcher/cli/io/job_directory.h"
+#include "launcher/cli/io/signals.h"
 #include "launcher/cli/viewer.h"
 
 namespace dlaunch::launcher::cli {
 
-/// Owns the terminal's signals meanwhile. Returns the job's exit code, or that of a detached
+/// Returns the job's exit code, or that of a detached
 /// viewer.
-[[nodiscard]] int view_job(const JobDirectory& job, ViewerMode mode);
+[[nodiscard]] int view_job(const JobDirectory& job, ViewerMode mode, bool verbose, Signals signals);
 
 }  // namespace dlaunch::launcher::cli

@@ -15,6 +15,12 @@ TEST(JobId, HoldsTheNameAndGivesItBack) {
   }
 }
 
+TEST(JobId, SortsByTheTimeOfTheStartAndNotByTheName) {
+  std::vector<std::string> ids = {"a-20261130-070000-0000", "b-20261130-054512-0001"};
+  sort_by_age(ids);
+  EXPECT_EQ(ids.front(), "b-20261130-054512-0001");
+}
+
 TEST(FindJob, PrefersTheExactIdThenTheNewestOfTheName) {
   const std::vector<std::string> ids = {"a-20261130-054512-0001", "a-20261130-060000-0000",
                                         "b-20261130-070000-0000", "junk"};
