@@ -7,11 +7,12 @@
 #include <set>
 
 #include "base/units.h"
+#include "supervisor/job/exit_code.h"
 
 namespace dlaunch::launcher::cli {
 namespace {
 
-constexpr int kUsage = 64;
+constexpr int kUsage = supervisor::job::to_int(supervisor::job::ExitCode::usage);
 constexpr const char* kVersion = "dlaunch 0.1.0\n";
 
 constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs on many hosts.
@@ -51,6 +52,10 @@ std::optional<Said> parse_with(CLI::App& app, std::vector<std::string> arguments
   return std::nullopt;
 }
 
+void add_verbose(CLI::App& app, bool& verbose) {
+  app.add_flag("-v,--verbose", verbose, "all lines of rank 0, also those of its steps");
+}
+
 void add_job(CLI::App& app, std::string& job) {
   app.add_option("JOB", job, "name or id of the job; default: the only or newest one");
 }
@@ -70,12 +75,18 @@ Options parse_run(std::vector<std::string> arguments) {
   app.add_flag("--attached", options.attached, "tie the job to this process (for schedulers)");
   app.add_flag("--dry-run", options.dry_run, "print the plan, start nothing");
   app.add_flag("--json", options.json, "with --dry-run: as JSON");
+  add_verbose(app, options.verbose);
   if (auto said = parse_with(app, std::move(arguments))) return *said;
   if (!options.hostfile.empty() && !options.from.empty()) {
     return Said{kUsage, "dlaunch: --hostfile and --from exclude each other\n"};
   }
   if (options.detach && options.attached) {
     return Said{kUsage, "dlaunch: --detach and --attached exclude each other\n"};
+  }
+  if (options.json && !options.dry_run) {
+    return Said{kUsage,
+                "dlaunch: --json goes with --dry-run; a running job has `dlaunch status "
+                "--json`\n"};
   }
   return options;
 }
@@ -92,6 +103,7 @@ Options parse_attach(std::vector<std::string> arguments) {
   AttachOptions options;
   CLI::App app("Watch a job again. Ctrl-C detaches.", "attach");
   add_job(app, options.job);
+  add_verbose(app, options.verbose);
   if (auto said = parse_with(app, std::move(arguments))) return *said;
   return options;
 }
@@ -101,6 +113,7 @@ Options parse_resume(std::vector<std::string> arguments) {
   CLI::App app("Go on with a job that stopped, or whose login host rebooted.", "resume");
   add_job(app, options.job);
   app.add_flag("--detach", options.detach, "return once the job runs");
+  add_verbose(app, options.verbose);
   if (auto said = parse_with(app, std::move(arguments))) return *said;
   return options;
 }
@@ -116,7 +129,13 @@ Options parse_status(std::vector<std::string> arguments) {
       ->check(CLI::IsMember(kJobStates));
   app.add_option("--timeout", timeout, "with --wait: give up after this long (\"30 s\")");
   if (auto said = parse_with(app, std::move(arguments))) return *said;
+  if (options.watch && !options.wait.empty()) {
+    return Said{kUsage, "dlaunch: --watch and --wait exclude each other\n"};
+  }
   if (timeout.empty()) return options;
+  if (options.wait.empty()) {
+    return Said{kUsage, "dlaunch: --timeout goes with --wait STATE\n"};
+  }
   options.timeout = parse_duration(timeout);
   if (!options.timeout) {
     return Said{kUsage, "dlaunch: --timeout wants a duration with a unit, like \"30 s\"; got \"" +

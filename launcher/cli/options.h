@@ -20,17 +20,20 @@ struct RunOptions {
   bool fresh = false;
   bool attached = false;
   bool dry_run = false;
-  bool json = false;  ///< with dry_run
+  bool json = false;     ///< with dry_run
+  bool verbose = false;  ///< all lines of rank 0
 };
 struct ListOptions {
   bool json = false;
 };
 struct AttachOptions {
   std::string job;  ///< name or id; empty: the only or newest one
+  bool verbose = false;
 };
 struct ResumeOptions {
   std::string job;
   bool detach = false;
+  bool verbose = false;
 };
 struct StatusOptions {
   std::string job;

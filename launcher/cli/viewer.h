@@ -26,9 +26,13 @@ enum class UserSignal { interrupt, terminate, hang_up };
 struct Signalled {
   UserSignal signal;
 };
-/// The controller cannot be reached for longer than its keeper needs to restart it.
+/// Neither a controller nor its keeper is there any more.
 struct ControllerGone {};
-using ViewerEvent = std::variant<Told, Signalled, ControllerGone>;
+/// The keeper lives, but no controller answers for longer than a restart takes.
+struct ControllerSilent {};
+/// Nobody reads what is printed.
+struct TerminalGone {};
+using ViewerEvent = std::variant<Told, Signalled, ControllerGone, ControllerSilent, TerminalGone>;
 
 struct Print {
   std::string text;
@@ -43,22 +47,38 @@ struct Leave {
 using ViewerCommand = std::variant<Print, Request, Leave>;
 
 /// Owned by the viewer's loop. Progress is printed at most every two seconds; incidents, sentences
-/// and the lines of rank 0 and of the first failing rank always.
+/// and the lines of rank 0 and of the first failing rank always. Steps are told once: by the
+/// progress, and not by the trainer's lines about them; by a program's own lines, and not by the
+/// progress while it prints.
 class Viewer {
  public:
-  Viewer(ViewerMode mode, std::string job) : mode_(mode), job_(std::move(job)) {}
+  Viewer(ViewerMode mode, std::string job, bool verbose = false)
+      : mode_(mode), job_(std::move(job)), verbose_(verbose) {}
   [[nodiscard]] std::vector<ViewerCommand> step(Instant now, const ViewerEvent& event);
 
  private:
   [[nodiscard]] std::vector<ViewerCommand> on(Instant now, const Told& e);
   [[nodiscard]] std::vector<ViewerCommand> on(Instant now, const Signalled& e);
   [[nodiscard]] std::vector<ViewerCommand> on(Instant now, const ControllerGone& e);
-  [[nodiscard]] std::vector<ViewerCommand> stop_more(bool preempted);
+  [[nodiscard]] std::vector<ViewerCommand> on(Instant now, const ControllerSilent& e);
+  [[nodiscard]] std::vector<ViewerCommand> on(Instant now, const TerminalGone& e);
+  [[nodiscard]] std::vector<ViewerCommand> on_state(const nlohmann::json& message);
+  [[nodiscard]] std::vector<ViewerCommand> on_progress(Instant now, const nlohmann::json& message);
+  [[nodiscard]] std::vector<ViewerCommand> on_incident(nlohmann::json incident);
+  [[nodiscard]] std::vector<ViewerCommand> on_output(Instant now, const nlohmann::json& message);
+  [[nodiscard]] std::vector<ViewerCommand> detach(int code) const;
+  [[nodiscard]] std::vector<ViewerCommand> preempt();
+  [[nodiscard]] std::vector<ViewerCommand> interrupt();
 
   ViewerMode mode_;
   std::string job_;
-  int stops_asked_ = 0;
+  bool verbose_;
+  bool preempted_ = false;
+  int interrupts_ = 0;
+  bool table_printed_ = false;
+  std::string state_printed_;
   std::optional<Instant> progress_printed_;
+  std::optional<Instant> output_printed_;
   std::string last_incident_;
 };
 

@@ -18,6 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kRanksShownMax = 32;
+constexpr std::size_t kHostsShownAtStart = 16;
 
 std::string text_of(const json& object, const char* key) {
   const auto found = object.find(key);
@@ -125,6 +126,26 @@ std::string progress_line(const json& status) {
                text_of(status, "loss").empty() ? "" : "loss " + format("%.4f", loss),
                tokens > 0 ? rate(tokens) : "",
                left > 0 && seconds > 0 ? "ETA " + eta(left * seconds) : ""});
+}
+
+std::string start_page(const json& summary) {
+  std::vector<std::vector<std::string>> rows{{"HOST", "RANKS"}};
+  const auto& hosts = list_of(summary, "hosts");
+  for (const auto& host : hosts) {
+    if (rows.size() > kHostsShownAtStart) break;
+    std::vector<std::size_t> ranks;
+    for (const auto& rank : list_of(host, "ranks")) ranks.push_back(rank.get<std::size_t>());
+    rows.push_back({text_of(host, "name"), ranges(ranks)});
+  }
+  auto text = join({"job " + text_of(summary, "job"), "id " + text_of(summary, "id"),
+                    "generation " + text_of(summary, "generation"),
+                    "world size " + text_of(summary, "world_size")}) +
+              "\n" + table(rows);
+  if (hosts.size() > kHostsShownAtStart) {
+    text += "… and " + std::to_string(hosts.size() - kHostsShownAtStart) +
+            " more hosts (`dlaunch status` has all)\n";
+  }
+  return text;
 }
 
 std::string incident_text(const json& incident) {

@@ -10,6 +10,9 @@ namespace dlaunch::launcher::views {
 /// a newer or older dlaunch is shown as far as it is understood.
 [[nodiscard]] std::string status_page(const nlohmann::json& status);
 
+/// What a job that comes to run consists of: name, id, world size, and who has which ranks.
+[[nodiscard]] std::string start_page(const nlohmann::json& summary);
+
 /// One line of progress: "step 812/2000  loss 2.91  41.2 k tokens/s  ETA 3 min".
 [[nodiscard]] std::string progress_line(const nlohmann::json& status);
 

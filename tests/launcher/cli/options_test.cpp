@@ -33,6 +33,12 @@ TEST(Options, OverridesMayBeRepeatedAndDoNotSwallowTheFile) {
   EXPECT_TRUE(run.fresh);
 }
 
+TEST(Options, AViewerCanBeAskedForEveryLine) {
+  EXPECT_TRUE(expect<RunOptions>({"train.toml", "-v"}).verbose);
+  EXPECT_TRUE(expect<AttachOptions>({"attach", "--verbose"}).verbose);
+  EXPECT_FALSE(expect<ResumeOptions>({"resume"}).verbose);
+}
+
 TEST(Options, TheViewsTakeAJobAndTheirOwnFlags) {
   const auto status =
       expect<StatusOptions>({"status", "kjv", "--wait", "running", "--timeout", "5 s"});
@@ -50,6 +56,9 @@ TEST(Options, AWrongCommandLineIs64) {
                                                 {"--nonsense", "train.toml"},
                                                 {"status", "--wait", "happy"},
                                                 {"status", "--timeout", "5"},
+                                                {"status", "--timeout", "5 s"},
+                                                {"status", "--wait", "running", "--watch"},
+                                                {"train.toml", "--json"},
                                                 {"train.toml", "--detach", "--attached"},
                                                 {"a.toml", "b.toml"},
                                                 {"--from", "pbs", "train.toml"},

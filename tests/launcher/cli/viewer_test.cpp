@@ -77,6 +77,84 @@ TEST(Viewer, PrintsProgressNowAndThenAndIncidentsAlways) {
   EXPECT_EQ(printed(viewer.step(at(2300ms), incident)), "") << "nothing new in it";
 }
 
+TEST(Viewer, AThirdCtrlCLeavesAnEndThatTakesItsTime) {
+  Viewer viewer(ViewerMode::run, "kjv");
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(code(viewer.step(at(0ms), Signalled{UserSignal::interrupt})), std::nullopt);
+  }
+  EXPECT_EQ(code(viewer.step(at(0ms), Signalled{UserSignal::interrupt})), 130);
+}
+
+TEST(Viewer, PreemptionsDoNotCountAsCtrlC) {
+  Viewer viewer(ViewerMode::attached, "kjv");
+  for (int i = 0; i < 3; ++i) (void)viewer.step(at(0ms), Signalled{UserSignal::terminate});
+  const auto first = viewer.step(at(0ms), Signalled{UserSignal::interrupt});
+  EXPECT_EQ(request(first).value_or(json{}).value("now", true), false);
+  const auto second = viewer.step(at(0ms), Signalled{UserSignal::interrupt});
+  EXPECT_EQ(request(second).value_or(json{}).value("now", false), true);
+}
+
+TEST(Viewer, ShowsWhoRunsWhatOnceTheJobRuns) {
+  Viewer viewer(ViewerMode::run, "kjv");
+  const auto state = [](const char* name) {
+    return Told{
+        {{"type", "state"},
+         {"state", name},
+         {"reason", ""},
+         {"job", "kjv"},
+         {"id", "kjv-20261130-054512-1f3a"},
+         {"generation", 1},
+         {"world_size", 3},
+         {"hosts", {{{"name", "gpu01"}, {"ranks", {0, 1}}}, {{"name", "gpu02"}, {"ranks", {2}}}}}}};
+  };
+  EXPECT_EQ(printed(viewer.step(at(0ms), state("starting"))), "starting\n");
+  EXPECT_EQ(printed(viewer.step(at(1ms), state("running"))),
+            "job kjv  id kjv-20261130-054512-1f3a  generation 1  world size 3\n"
+            "HOST   RANKS\n"
+            "gpu01  0-1\n"
+            "gpu02  2\n"
+            "running\n");
+  EXPECT_EQ(printed(viewer.step(at(2ms), state("running"))), "") << "after a reconnect";
+  (void)viewer.step(at(3ms), Told{{{"type", "state"}, {"state", "recovering"}}});
+  EXPECT_EQ(printed(viewer.step(at(4ms), state("running"))), "running\n");
+}
+
+TEST(Viewer, TellsAStepOfTheTrainerOnce) {
+  const Told output{{{"type", "output"},
+                     {"text",
+                      "starting from the first values\n"
+                      "step 1/100  loss 2.91  tokens/s 41200\n"
+                      "step 2/100 of my own\n"}}};
+  EXPECT_EQ(printed(Viewer(ViewerMode::run, "kjv").step(at(0ms), output)),
+            "starting from the first values\nstep 2/100 of my own\n");
+  EXPECT_NE(printed(Viewer(ViewerMode::run, "kjv", true).step(at(0ms), output)).find("loss 2.91"),
+            std::string::npos);
+}
+
+TEST(Viewer, LeavesTheStepsOfAProgramToItsOwnLinesWhileItPrints) {
+  Viewer viewer(ViewerMode::run, "kjv");
+  const auto progress = [](int step) {
+    return Told{{{"type", "progress"}, {"step", step}, {"steps", nullptr}}};
+  };
+  EXPECT_EQ(printed(viewer.step(at(0ms), progress(1))), "step 1\n");
+  (void)viewer.step(at(3s), Told{{{"type", "output"}, {"text", "step=2 loss=1\n"}}});
+  EXPECT_EQ(printed(viewer.step(at(4s), progress(2))), "");
+  EXPECT_EQ(printed(viewer.step(at(20s), progress(9))), "step 9\n");
+}
+
+TEST(Viewer, ASilentControllerIsNamedAndTheViewerStays) {
+  const auto commands = Viewer(ViewerMode::run, "kjv").step(at(0ms), ControllerSilent{});
+  EXPECT_EQ(code(commands), std::nullopt);
+  EXPECT_NE(printed(commands).find("starts another"), std::string::npos);
+}
+
+TEST(Viewer, WithoutAReaderItDetachesInSilence) {
+  const auto commands = Viewer(ViewerMode::run, "kjv").step(at(0ms), TerminalGone{});
+  EXPECT_EQ(printed(commands), "");
+  EXPECT_NE(code(commands).value_or(0), 0);
+  EXPECT_EQ(request(commands), std::nullopt);
+}
+
 TEST(Viewer, AControllerThatIsGoneForGoodIsABug) {
   EXPECT_EQ(code(Viewer(ViewerMode::run, "kjv").step(at(0ms), ControllerGone{})), 70);
 }
