@@ -13,7 +13,6 @@
 
 namespace dlaunch::rendezvous {
 namespace {
-
 constexpr nanoseconds kReadyLimit = 20s;  // self-checks hash the data file; 20 GB at 1 GB/s
 constexpr nanoseconds kStillWaitingEvery = 5s;
 }  // namespace
@@ -201,12 +200,11 @@ class Coordinator::Impl {
 
   void on(Instant, const DataLinkBecame& e) {
     auto& h = host(e.host);
-    if (h.link_down == !e.up) return;
-    h.link_down = !e.up;
+    if (std::exchange(h.link_down, !e.up) == !e.up) return;
     h.reason = e.up ? "" : e.sentence;
-    if (h.link_down) returning_.insert(e.host);
+    if (!e.up) returning_.insert(e.host);
     refresh(e.host);
-    if (e.up) say_return(e.host);
+    say_return(e.host);
   }
 
   void on(Instant, const DrainAsked& e) {
@@ -357,16 +355,8 @@ class Coordinator::Impl {
     seats_.take(seating);
     members_ = seating.members.size();
     generation_.value += 1;
-    Plan plan;
-    plan.generation = generation_;
-    plan.replaced = seating.replaced;
-    for (const auto id : seating.members) {
-      const auto& h = host(id);
-      plan.members.push_back({id, Rank{plan.world_size}, h.workers, h.data_address});
-      plan.world_size += h.workers;
-    }
     const std::set<HostId> members(seating.members.begin(), seating.members.end());
-    out_.push_back(Formed{plan, pending_->reason});
+    out_.push_back(Formed{make_plan(generation_, seating, roster_), pending_->reason});
     pending_.reset();
     for (auto& [id, h] : roster_) {
       h.member = members.contains(id);

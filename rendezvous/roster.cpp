@@ -55,6 +55,18 @@ HostState judge_state(const Host& host, bool suspect, bool seated) {
   return seated ? HostState::ready : HostState::spare;
 }
 
+Plan make_plan(Generation generation, const Seats::Seating& seating, const Roster& roster) {
+  Plan plan;
+  plan.generation = generation;
+  plan.replaced = seating.replaced;
+  for (const auto id : seating.members) {
+    const auto& host = roster.at(id);
+    plan.members.push_back({id, Rank{plan.world_size}, host.workers, host.data_address});
+    plan.world_size += host.workers;
+  }
+  return plan;
+}
+
 std::string say_missing(const Roster& roster) {
   constexpr int kNamedMax = 8;
   std::string text;

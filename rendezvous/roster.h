@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "rendezvous/command.h"
 #include "rendezvous/policy.h"
+#include "rendezvous/seats.h"
 
 namespace dlaunch::rendezvous {
 
@@ -50,6 +51,10 @@ using Roster = std::map<HostId, Host>;
 [[nodiscard]] std::string say_missing(const Roster& roster);
 /// "4 of 4 hosts are ready, 1 spare"
 [[nodiscard]] std::string say_ready(const Roster& roster, const Policy& policy);
+
+/// Dense ranks in seat order.
+[[nodiscard]] Plan make_plan(Generation generation, const Seats::Seating& seating,
+                             const Roster& roster);
 
 /// Why the start cannot begin: every missing host with its cause, and what kind of cause it is.
 [[nodiscard]] QuorumImpossible say_impossible(const Roster& roster, const Policy& policy);

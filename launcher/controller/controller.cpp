@@ -97,9 +97,7 @@ class Controller::Impl {
     regroup(rendezvous::DrainAsked{e.host}, e.host, "drain");
   }
   void on(Instant, const AddAsked& e) { regroup(rendezvous::AddAsked{e.host}, e.host, "add"); }
-  void on(Instant, const Stalled& e) {
-    inner_.push_back(rendezvous::Event{rendezvous::Stalled{e.gap}});
-  }
+  void on(Instant, const Stalled& e) { tell(rendezvous::Stalled{e.gap}); }
 
   void on(Instant now, const DeadlineDue&) {
     const auto due = [now](std::optional<Instant> deadline) {
@@ -112,7 +110,7 @@ class Controller::Impl {
     }
     if (due(launch_.next_deadline())) inner_.push_back(launch::Event{launch::DeadlineDue{}});
     if (due(coordinator_.next_deadline())) {
-      inner_.push_back(rendezvous::Event{rendezvous::DeadlineDue{}});
+      tell(rendezvous::DeadlineDue{});
     }
     if (due(job_.next_deadline())) inner_.push_back(job::Event{job::DeadlineDue{}});
     if (due(leave_due_)) end();
@@ -123,7 +121,7 @@ class Controller::Impl {
     if (host.connection == 0 || host.connection != e.connection) return;
     host.connection = 0;
     --connected_;
-    inner_.push_back(rendezvous::Event{rendezvous::Closed{e.host, e.reason}});
+    tell(rendezvous::Closed{e.host, e.reason});
     left(e.host);
   }
 
@@ -133,7 +131,7 @@ class Controller::Impl {
     auto& host = found->second;
     if (e.frame.has_hello()) return on_hello(e, host);
     if (e.connection != host.connection) return;  // a late frame of a connection that was replaced
-    inner_.push_back(rendezvous::Event{rendezvous::Heard{e.host, e.acknowledged_sent_at}});
+    tell(rendezvous::Heard{e.host, e.acknowledged_sent_at});
     switch (e.frame.body_case()) {
       case AgentFrame::kReady:
         return on_ready(e, host);
@@ -144,7 +142,7 @@ class Controller::Impl {
         return left(e.host);
       case AgentFrame::kWorkersGone:
         if (e.frame.generation() >= newest_.value) {
-          inner_.push_back(rendezvous::Event{rendezvous::HostCleaned{e.host}});
+          tell(rendezvous::HostCleaned{e.host});
         }
         break;
       default:
@@ -174,8 +172,7 @@ class Controller::Impl {
     if (leave_due_) return order_to_leave({e.host});
     inner_.push_back(launch::Event{launch::HelloSeen{e.host}});
     const auto running = newest_running(hello);
-    inner_.push_back(
-        rendezvous::Event{rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running}});
+    tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running});
     const bool member = same && members_.contains(e.host);
     if (member) {
       for (auto& frame : orders_.for_host(e.host)) send({e.host}, newest_, std::move(frame));
@@ -195,8 +192,7 @@ class Controller::Impl {
     const auto verdict = preflight_.judge(host.name, ready, gpus);
     if (!verdict.fit) {
       out_.push_back(Say{host.name + ": " + verdict.sentence});
-      inner_.push_back(
-          rendezvous::Event{rendezvous::UnfitReported{e.host, verdict.by_files, verdict.sentence}});
+      tell(rendezvous::UnfitReported{e.host, verdict.by_files, verdict.sentence});
       return;
     }
     if (auto data = data_of(setting_.welcome.job(), ready)) {
@@ -204,8 +200,7 @@ class Controller::Impl {
     }
     inner_.push_back(job::Event{job::FingerprintKnown{e.host, host.facts.fingerprint()}});
     out_.push_back(FromJob{record("host_ready", e.host, host.facts.data_address())});
-    inner_.push_back(rendezvous::Event{
-        rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()}});
+    tell(rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()});
   }
 
   void send(std::vector<HostId> hosts, Generation generation, ControllerFrame frame) {
@@ -236,6 +231,8 @@ class Controller::Impl {
   [[nodiscard]] job::Record record(std::string event, HostId host, std::string detail) const {
     return {std::move(event), newest_, host, {}, {}, std::move(detail)};
   }
+
+  void tell(rendezvous::Event event) { inner_.push_back(std::move(event)); }
 
   void regroup(rendezvous::Event event, HostId host, const char* wish) {
     inner_.push_back(std::move(event));
@@ -273,8 +270,7 @@ class Controller::Impl {
     const auto prefix = hosts_.at(c.host).name + ": ";
     auto reason = c.sentence.substr(c.sentence.starts_with(prefix) ? prefix.size() : 0);
     out_.push_back(Say{prefix + reason});
-    inner_.push_back(rendezvous::Event{
-        rendezvous::LaunchFailed{c.host, launch::to_string(c.cause), std::move(reason)}});
+    tell(rendezvous::LaunchFailed{c.host, launch::to_string(c.cause), std::move(reason)});
   }
 
   void carry(Instant, rendezvous::HostBecame& c) {
@@ -320,19 +316,14 @@ class Controller::Impl {
     send(std::move(c.hosts), c.generation, std::move(c.body));
   }
   void carry(Instant, job::Form& c) {
-    inner_.push_back(
-        rendezvous::Event{rendezvous::FormAsked{std::move(c.without), std::move(c.reason)}});
+    tell(rendezvous::FormAsked{std::move(c.without), std::move(c.reason)});
   }
-  void carry(Instant, job::CleanedHost& c) {
-    inner_.push_back(rendezvous::Event{rendezvous::HostCleaned{c.host}});
-  }
+  void carry(Instant, job::CleanedHost& c) { tell(rendezvous::HostCleaned{c.host}); }
   void carry(Instant, job::BlamedHost& c) {
-    inner_.push_back(
-        rendezvous::Event{rendezvous::HostBlamed{c.host, std::move(c.reason), c.beyond_doubt}});
+    tell(rendezvous::HostBlamed{c.host, std::move(c.reason), c.beyond_doubt});
   }
   void carry(Instant, job::DataLinkJudged& c) {
-    inner_.push_back(
-        rendezvous::Event{rendezvous::DataLinkBecame{c.host, c.up, std::move(c.sentence)}});
+    tell(rendezvous::DataLinkBecame{c.host, c.up, std::move(c.sentence)});
   }
   void carry(Instant now, job::Finish& c) {
     code_ = c.code;
