@@ -64,16 +64,20 @@ std::vector<ViewerCommand> Viewer::on(Instant now, const Told& e) {
 }
 
 std::vector<ViewerCommand> Viewer::on_state(const json& message) {
-  const auto state = text_of(message, "state");
+  const auto state = state_ = text_of(message, "state");
+  // Its last word follows.
+  if (state == "finished" || state == "stopped" || state == "failed") return {};
   const auto reason = text_of(message, "reason");
   const auto line = state + (reason.empty() ? "" : ": " + reason) + "\n";
   if (std::exchange(state_printed_, line) == line) return {};
+  if (state == "recovering" && incident_sentence_.starts_with(reason)) return {};  // just said
   const bool table = state == "running" && message.contains("hosts") && !table_printed_;
   table_printed_ = table_printed_ || table;
   return {Print{(table ? views::start_page(message) : "") + line}};
 }
 
 std::vector<ViewerCommand> Viewer::on_progress(Instant now, const json& message) {
+  if (!state_.empty() && state_ != "running") return {};  // of what was before
   if (progress_printed_ && now < *progress_printed_ + kProgressEvery) return {};
   const bool program = !message.contains("steps") || message["steps"].is_null();
   const bool talks = output_printed_ && now < *output_printed_ + kTalksFor;
@@ -88,7 +92,12 @@ std::vector<ViewerCommand> Viewer::on_incident(json incident) {
   const auto key = incident.value("id", json()).dump() + text_of(incident, "verdict") +
                    text_of(incident, "sentence") + (closed ? "closed" : "");
   if (std::exchange(last_incident_, key) == key) return {};
-  if (closed) incident.erase("last_lines");
+  const auto sentence = text_of(incident, "sentence");
+  if (closed) {
+    incident.erase("last_lines");
+    if (sentence == incident_sentence_) incident["sentence"] = "";
+  }
+  incident_sentence_ = sentence;
   return {Print{views::incident_text(incident) + "\n"}};
 }
 

@@ -76,7 +76,9 @@ class Viewer {
   bool preempted_ = false;
   int interrupts_ = 0;
   bool table_printed_ = false;
+  std::string state_;
   std::string state_printed_;
+  std::string incident_sentence_;
   std::optional<Instant> progress_printed_;
   std::optional<Instant> output_printed_;
   std::string last_incident_;

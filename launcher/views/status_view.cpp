@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "base/units.h"
 #include "launcher/views/table.h"
 
 namespace dlaunch::launcher::views {
@@ -49,8 +48,20 @@ std::string rate(double tokens_per_second) {
   return format("%.0f tokens/s", tokens_per_second);
 }
 
+/// As exact as it is known: "40 s", "5 min", "3 h 20 min", "12 d 4 h".
 std::string eta(double seconds_left) {
-  return format_duration(nanoseconds(std::llround(std::min(seconds_left, 1e8))) * 1'000'000'000);
+  const auto seconds = std::llround(std::min(seconds_left, 1e9));
+  if (seconds < 60) return std::to_string(seconds) + " s";
+  const auto minutes = (seconds + 30) / 60;
+  if (minutes < 60) return std::to_string(minutes) + " min";
+  const auto hours = minutes / 60;
+  if (hours < 24) return std::to_string(hours) + " h " + std::to_string(minutes % 60) + " min";
+  return std::to_string(hours / 24) + " d " + std::to_string(hours % 24) + " h";
+}
+
+bool is_over(const json& status) {
+  const auto state = text_of(status, "state");
+  return state == "finished" || state == "stopped" || state == "failed";
 }
 
 std::string join(std::initializer_list<std::string> parts) {
@@ -82,16 +93,23 @@ std::string checkpoint_line(const json& status) {
          (every.empty() ? "" : ", every " + every) + "\n";
 }
 
+/// Of a job that is over nothing is heard and no agent lives.
 std::string host_table(const json& status) {
-  std::vector<std::vector<std::string>> rows{
-      {"HOST", "STATE", "RANKS", "HEARD", "AGENT", "REASON"}};
+  const bool over = is_over(status);
+  std::vector<std::vector<std::string>> rows{{"HOST", "STATE", "RANKS"}};
+  if (!over) rows[0].insert(rows[0].end(), {"HEARD", "AGENT"});
+  rows[0].push_back("REASON");
   for (const auto& host : list_of(status, "hosts")) {
     std::vector<std::size_t> ranks;
     for (const auto& rank : list_of(host, "ranks")) ranks.push_back(rank.get<std::size_t>());
     const auto heard = number_of(host, "last_heartbeat_seconds", -1);
-    rows.push_back({text_of(host, "name"), text_of(host, "state"), ranges(ranks),
-                    heard < 0 ? "" : format("%.2f s", heard), text_of(host, "agent_pid"),
-                    text_of(host, "reason")});
+    std::vector<std::string> row{text_of(host, "name"), text_of(host, "state"), ranges(ranks)};
+    if (!over) {
+      row.push_back(heard < 0 ? "" : format("%.2f s", heard));
+      row.push_back(text_of(host, "agent_pid"));
+    }
+    row.push_back(text_of(host, "reason"));
+    rows.push_back(std::move(row));
   }
   return table(rows);
 }
@@ -125,7 +143,7 @@ std::string progress_line(const json& status) {
   return join({"step " + step + (steps.empty() || steps == "0" ? "" : "/" + steps),
                text_of(status, "loss").empty() ? "" : "loss " + format("%.4f", loss),
                tokens > 0 ? rate(tokens) : "",
-               left > 0 && seconds > 0 ? "ETA " + eta(left * seconds) : ""});
+               left > 0 && seconds > 0 && !is_over(status) ? "ETA " + eta(left * seconds) : ""});
 }
 
 std::string start_page(const json& summary) {
@@ -149,8 +167,9 @@ std::string start_page(const json& summary) {
 }
 
 std::string incident_text(const json& incident) {
+  const auto sentence = text_of(incident, "sentence");
   auto text = "incident " + text_of(incident, "id") + " (" + text_of(incident, "cause") + ", " +
-              text_of(incident, "verdict") + "): " + text_of(incident, "sentence");
+              text_of(incident, "verdict") + ")" + (sentence.empty() ? "" : ": " + sentence);
   const auto found = incident.find("seconds");
   const bool closed = incident.value("closed", true);
   if (closed && found != incident.end() && number_of(*found, "total", 0) > 0) {

@@ -173,7 +173,7 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
   commits_.clear();
   incidents_.begin_round();
   Aborting aborting;
-  aborting.began = now;
+  aborting.began = aborting.answered = now;
   aborting.due = now + policy_.abort_deadline;
   state_ = std::move(aborting);
   set_state(stop_ ? JobState::stopping : JobState::recovering, reason);
@@ -182,7 +182,7 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
 void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
   auto* aborting = std::get_if<Aborting>(&state_);
   if (aborting == nullptr) return;
-  aborting->acknowledged.insert(host);
+  if (aborting->acknowledged.insert(host).second) aborting->answered = now;
   if (gone) {
     aborting->gone.insert(host);
     ranks_.host_gone(host);
@@ -219,8 +219,9 @@ void Job::Impl::settle_abort(Instant now) {
     });
   };
   if (all(aborting->acknowledged) && !std::exchange(aborting->said_aborted, true)) {
-    record("aborted", {}, {}, "after " + format_duration(now - aborting->began));
-    incidents_.aborted(now);
+    // Waiting for the successor of an agent that could not answer is part of what comes next.
+    record("aborted", {}, {}, "after " + format_duration(aborting->answered - aborting->began));
+    incidents_.aborted(aborting->answered);
   }
   if (aborting->judge_due && now >= *aborting->judge_due) {
     judge_cause_now();

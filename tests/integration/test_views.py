@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import sqlite3
 
@@ -121,6 +122,52 @@ def next_line(process):
             return line
 
 
+def test_waiting_for_a_state_that_cannot_come_is_no_success(make):
+    job = make(program('print("done")'))
+    done = job.call("status", "--wait", "running")
+    assert done.returncode == 1 and "no job" in done.stderr
+    assert job.call("status", "--timeout", "3 s").returncode == 64
+    job.start()
+    assert job.id
+    finished = job.popen("status", "--wait", "finished")
+    assert job.wait() == 0, job.output()
+    assert finished.wait(SECONDS) == 0, "reached at the very end of its controller"
+    for rank in job.status()["ranks"]:
+        assert rank["pid"] is None and rank["phase"] == ""
+
+
+# On a network file system, which DLAUNCH_NETWORK_STATE stands for.
+
+
+def test_on_a_network_file_system_the_views_work_too(make):
+    job = make(TRAINING)
+    job.extra_env = {"DLAUNCH_NETWORK_STATE": "1"}
+    job.start()
+    job.until_step(25)
+    assert "network file system" in job.output()
+    names = [event["event"] for event in job.events()]
+    assert "first_step" in names, "events come from the controller"
+    (run,) = job.state_directories()
+    # What another login host sees: the same files, but nobody behind the socket.
+    (run / "control.sock").rename(run / "moved.sock")
+    other = ["unshare", "--uts", "sh", "-c", 'hostname login2 && exec "$0" "$@"']
+    pid = json.loads((run / "status.json").read_text())["controller"]["pid"]
+
+    def there(*words):
+        return job.login.run([*other, *job.command(*words)], env=job.env(), seconds=SECONDS)
+
+    status = json.loads(there("status", "--json").stdout)
+    assert f"(pid {pid})" in status["reason"] and "controller runs on" in status["reason"]
+    assert status["state"] == "running" and status["generation"] == 1 and status["step"]
+    for words in (["events"], ["logs"], ["stop"], ["attach"]):
+        done = there(*words)
+        assert done.returncode == 1 and "controller runs on" in done.stderr, (words, done)
+    assert there("resume").returncode == 64
+    (run / "moved.sock").rename(run / "control.sock")
+    assert job.stop() == 130
+    assert job.status()["state"] == "stopped"
+
+
 # Events and logs.
 
 
@@ -142,6 +189,9 @@ def test_events_come_as_lines_and_as_json_and_follow_until_the_end(make):
     assert [e["mono_ns"] for e in events] == sorted(e["mono_ns"] for e in events)
     for event in events:
         assert {"time", "mono_ns", "event", "generation"} <= event.keys()
+    for event in events:
+        if event["event"] == "host_ready":
+            assert event["generation"] == 0, "before the first generation"
     lines = job.call("events").stdout.splitlines()
     assert len(lines) == len(events) and "generation_formed" in "".join(lines)
 
@@ -182,8 +232,25 @@ def test_logs_of_an_ended_job_say_where_they_are(make):
     code, output = job.run()
     assert code == 0, output
     done = job.call("logs")
-    text = done.stdout + done.stderr
-    assert "done" in text or str(job.directory / "scratch") in text
+    assert done.returncode == 0
+    assert sorted(done.stdout.splitlines()) == ["here1:0 done", "here2:1 done"]
+    assert str(job.directory / "scratch") in done.stderr, "where the whole logs are"
+    assert job.call("logs", "--rank", "1").stdout == "done\n"
+    assert job.call("logs", "--host", "here1").stdout == "here1:0 done\n"
+
+
+def test_logs_of_a_generation_that_broke_outlive_the_job(make):
+    job = make(program(TALKING))
+    job.start()
+    job.until(lambda s: s["state"] == "running", "running")
+    kill(job.pid_of(1))
+    job.until(lambda s: s["generation"] == 2 and s["state"] == "running", "generation 2")
+    wait_for(lambda: all_lines(job, 4), "the newest generation has printed", SECONDS)
+    assert "in generation 1" not in job.call("logs").stdout, "the newest is the default"
+    assert job.stop() == 130
+    for generation in (1, 2):
+        lines = job.call("logs", "--generation", str(generation)).stdout
+        assert f"here2:1 hello of 1 in generation {generation}\n" in lines
 
 
 # Starting detached, and watching again.
@@ -298,6 +365,37 @@ def test_stop_now_writes_none_and_gives_130(make):
     assert job.status()["state"] == "stopped"
     assert job.call("stop").returncode == 0  # nothing to stop is no error
     job.nothing_left()
+
+
+def test_stop_waits_for_a_controller_that_is_being_restarted(make):
+    job = make(TRAINING)
+    job.start()
+    job.until_step(3)
+    _, controller = job.keeper_and_controller()
+    kill(controller)
+    assert job.call("stop", "--now").returncode == 0
+    assert job.wait() == 130, job.output()
+
+
+def test_the_viewer_shows_the_start_and_each_step_once(make):
+    job = make({"trainer": {"steps": 40}}, workers=(2, 1))
+    code, output = job.run()
+    assert code == 0, output
+    assert f"id {job.id}  generation 1  world size 3\n" in output
+    assert "here1  0-1\nhere2  2\n" in output
+    assert not re.search(r"tokens/s \d", output), "the trainer's own lines: " + output
+
+
+def test_a_viewer_whose_reader_is_gone_detaches(make):
+    job = make(TRAINING)
+    job.start()
+    job.until_step(1)
+    viewer = job.popen("attach")
+    viewer.stdout.close()
+    assert viewer.wait(SECONDS) != 0
+    viewer.stderr.close()
+    job.until_step(job.status()["step"] + 1)
+    assert job.stop() == 130
 
 
 def test_ctrl_c_stops_with_a_checkpoint(make):

@@ -26,6 +26,8 @@ constexpr std::uint64_t kTicksPerPulse = 2;
 // Rendering the status of tens of thousands of ranks takes a while: of the time of the thread that
 // decides it gets at most one part in so many.
 constexpr int kStatusShare = 50;
+// What a controller that is killed loses of the output of a generation that runs.
+constexpr nanoseconds kOutputEvery = 60s;
 // How long the end waits for the disk, then for clients to take the last word. The keeper takes a
 // controller for dead after five seconds.
 constexpr nanoseconds kFlushLimit = 3s;
@@ -352,12 +354,15 @@ void ControllerShell::store_status(const job::View& view) {
   status_due_ = began + kStatusShare * (monotonic_now() - began);
 }
 
-/// What all ranks printed last: of a generation that broke (later lines follow the news of it), and
-/// of each at the end (no `view`).
+/// What all ranks printed last: of a generation that broke (later lines follow the news of it), now
+/// and then of one that runs, and of each at the end (no `view`).
 void ControllerShell::store_output(const job::View* view) {
+  const auto now = monotonic_now();
+  const bool routine = now >= output_due_;
+  if (routine) output_due_ = now + kOutputEvery;
   for (const auto generation : output_.unsaved()) {
     const bool fine =
-        view != nullptr && generation == view->generation &&
+        !routine && view != nullptr && generation == view->generation &&
         (view->state == job::JobState::starting || view->state == job::JobState::running);
     if (fine) continue;
     writer_->put(OutputRow{generation, output_.of(generation)});

@@ -96,6 +96,7 @@ class ControllerShell {
   boost::asio::steady_timer clock_;
   std::uint64_t ticks_ = 0;
   Instant status_due_;
+  Instant output_due_;
   std::optional<Step> told_step_;
   std::optional<Instant> refusal_recorded_;
   std::uint64_t refusals_unsaid_ = 0;

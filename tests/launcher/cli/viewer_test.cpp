@@ -119,6 +119,47 @@ TEST(Viewer, ShowsWhoRunsWhatOnceTheJobRuns) {
   EXPECT_EQ(printed(viewer.step(at(4ms), state("running"))), "running\n");
 }
 
+TEST(Viewer, SaysWhatHappenedOnce) {
+  Viewer viewer(ViewerMode::run, "kjv");
+  const auto incident = [](bool closed) {
+    return Told{{{"type", "incident"},
+                 {"incident",
+                  {{"id", 1},
+                   {"cause", "host_lost"},
+                   {"verdict", "replace_host"},
+                   {"sentence", "gpu03 fell silent; gpu05 takes its ranks"},
+                   {"closed", closed},
+                   {"lost_steps", 7},
+                   {"seconds", {{"total", 1.5}}}}}}};
+  };
+  const auto state = [](const char* name, const char* reason) {
+    return Told{{{"type", "state"}, {"state", name}, {"reason", reason}}};
+  };
+  const Told progress{{{"type", "progress"}, {"step", 5}, {"steps", 100}}};
+  (void)viewer.step(at(0ms), state("running", ""));
+  EXPECT_NE(printed(viewer.step(at(1ms), incident(false))).find("gpu03 fell silent"),
+            std::string::npos);
+  EXPECT_EQ(printed(viewer.step(at(2ms), state("recovering", "gpu03 fell silent"))), "");
+  EXPECT_EQ(printed(viewer.step(at(3ms), progress)), "") << "of the time before";
+  const auto closed = printed(viewer.step(at(4ms), incident(true)));
+  EXPECT_NE(closed.find("recovered in 1.50 s"), std::string::npos);
+  EXPECT_EQ(closed.find("gpu03"), std::string::npos);
+  (void)viewer.step(at(5ms), state("running", ""));
+  EXPECT_EQ(printed(viewer.step(at(6ms), progress)), "step 5/100\n");
+}
+
+TEST(Viewer, SaysTheEndOnce) {
+  Viewer viewer(ViewerMode::run, "kjv");
+  EXPECT_EQ(printed(viewer.step(
+                at(0ms),
+                Told{{{"type", "state"}, {"state", "stopped"}, {"reason", "stopped at step 7"}}})),
+            "");
+  EXPECT_EQ(
+      printed(viewer.step(
+          at(0ms), Told{{{"type", "ended"}, {"code", 75}, {"sentence", "stopped at step 7"}}})),
+      "dlaunch: stopped at step 7\n");
+}
+
 TEST(Viewer, TellsAStepOfTheTrainerOnce) {
   const Told output{{{"type", "output"},
                      {"text",

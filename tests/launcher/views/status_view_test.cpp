@@ -31,7 +31,7 @@ TEST(StatusPage, ShowsJobHostsRanksAndIncidents) {
   EXPECT_THAT(
       page,
       HasSubstr(
-          "generation 3  world size 4  step 812/2000  loss 2.9100  41.2 k tokens/s  ETA 119 s"));
+          "generation 3  world size 4  step 812/2000  loss 2.9100  41.2 k tokens/s  ETA 2 min"));
   EXPECT_THAT(page, HasSubstr("checkpoint  step 800 on disk, every 94 steps\n"));
   EXPECT_THAT(page, HasSubstr("gpu01  active  0-1    0.04 s"));
   EXPECT_THAT(page, HasSubstr("gpu02  lost"));
@@ -39,6 +39,26 @@ TEST(StatusPage, ShowsJobHostsRanksAndIncidents) {
   EXPECT_THAT(page, HasSubstr("incident 1 (host_lost, replace_host): gpu03 fell silent"));
   EXPECT_THAT(page, HasSubstr("recovered in 1.29 s (detect 0.61, "));
   EXPECT_THAT(page, Not(HasSubstr(" \n"))) << "no blanks at line ends";
+}
+
+TEST(StatusPage, OfAJobThatIsOverNothingIsHeardOrAwaited) {
+  auto over = kStatus;
+  over["state"] = "stopped";
+  const auto page = status_page(over);
+  EXPECT_THAT(page, Not(HasSubstr("ETA")));
+  EXPECT_THAT(page, Not(HasSubstr("HEARD")));
+  EXPECT_THAT(page, HasSubstr("gpu01  active  0-1"));
+}
+
+TEST(ProgressLine, SaysHowLongInWordsOfItsSize) {
+  const auto eta = [](double seconds) {
+    const auto line = progress_line({{"step", 1}, {"steps", 2}, {"step_seconds", seconds}});
+    return line.substr(line.find("ETA"));
+  };
+  EXPECT_EQ(eta(42.4), "ETA 42 s");
+  EXPECT_EQ(eta(332), "ETA 6 min");
+  EXPECT_EQ(eta(12'000), "ETA 3 h 20 min");
+  EXPECT_EQ(eta(1'051'200), "ETA 12 d 4 h");
 }
 
 TEST(StatusPage, SurvivesKeysThatAreMissingOrUnknown) {
