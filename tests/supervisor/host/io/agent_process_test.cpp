@@ -262,6 +262,22 @@ TEST(Sweep, WhatDoesNotDieIsLookedForUntilItIsGone) {
   field.run_program(2);
 }
 
+TEST(Workers, TheirLastWordsArriveWhateverBytesTheyAre) {
+  Field field;
+  field.bring_up(
+      shell_job("printf '\\377\\nGr\\374\\337e\\n'; i=0; while [ $i -lt 200 ]; do "
+                "printf '\\342\\226\\210'; i=$((i+1)); done; exit 3"));
+  field.run_program(1);
+  ASSERT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
+  const auto exited = field.last(AgentFrame::kEvidence)->evidence().worker_exited();
+  EXPECT_EQ(exited.code(), 3);
+  ASSERT_EQ(exited.last_lines_size(), 3);
+  EXPECT_EQ(exited.last_lines(0), "\uFFFD");
+  EXPECT_EQ(exited.last_lines(1), "Gr\uFFFD\uFFFDe");
+  EXPECT_EQ(exited.last_lines(2).size(), 510U);
+  EXPECT_EQ(field.closed, 0U);
+}
+
 TEST(Holder, StartsAKilledAgentAgainAndTheOldWorkersAreGone) {
   Field field;
   const auto base = field.directory();
