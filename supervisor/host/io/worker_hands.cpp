@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 
 #include <array>
+#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <charconv>
@@ -62,6 +63,7 @@ WorkerHands::WorkerHands(asio::io_context& context, StartWorker order, Setting s
       socket_(context),
       out_(context),
       error_(context),
+      report_(context),
       pidfd_(context) {
   if (setting_.step_pattern.empty()) return;
   try {
@@ -85,15 +87,36 @@ void WorkerHands::start() {
   const auto listening = listen();
   if (!listening) return not_started(listening.error().text());
   log_.emplace(setting_.logs, order_.generation, order_.rank);
-  SpawnOrder spawn{order_.argv, order_.directory, order_.environment};
-  spawn.environment["DLAUNCH_SOCKET"] = *listening;
-  spawn.environment["TORCHELASTIC_ERROR_FILE"] = error_file_;
-  auto worker = spawn_worker(spawn);
+  spawn_ = {order_.argv, order_.directory, order_.environment};
+  spawn_.environment["DLAUNCH_SOCKET"] = *listening;
+  spawn_.environment["TORCHELASTIC_ERROR_FILE"] = error_file_;
+  auto worker = spawn_worker(spawn_);
   if (!worker) return not_started(worker.error().text());
   pid_ = worker->pid;
   pidfd_.assign(worker->pidfd.release());
   out_.assign(worker->out.release());
   error_.assign(worker->error.release());
+  report_.assign(worker->report.release());
+  await_program();
+}
+
+/// Its file may be on storage that hangs: only the worker waits for it then.
+void WorkerHands::await_program() {
+  const auto self = shared_from_this();
+  asio::async_read(report_, asio::buffer(report_bytes_),
+                   [self](const boost::system::error_code&, std::size_t count) {
+                     boost::system::error_code ignored;
+                     self->report_.close(ignored);
+                     const std::string_view said(self->report_bytes_.data(), count);
+                     const auto report = read_report(said, self->spawn_);
+                     if (report) return self->on_program();
+                     ::waitpid(self->pid_, nullptr, 0);  // it ends right after its report
+                     self->exited_ = true;
+                     self->not_started(report.error().text());
+                   });
+}
+
+void WorkerHands::on_program() {
   open_pipes_ = 2;
   accept();
   read_pipe(out_, false);

@@ -59,6 +59,8 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   void cannot_tell(const std::string& reason);
   void read_pipe(Pipe& pipe, bool error_stream);
   void on_output(std::string_view bytes, bool error_stream);
+  void await_program();
+  void on_program();
   void watch();
   void on_exit();
   void report_end();
@@ -71,7 +73,9 @@ class WorkerHands : public std::enable_shared_from_this<WorkerHands> {
   std::optional<WorkerLog> log_;
   boost::asio::local::stream_protocol::acceptor acceptor_;
   Socket socket_;
-  Pipe out_, error_, pidfd_;
+  SpawnOrder spawn_;
+  Pipe out_, error_, report_, pidfd_;
+  std::array<char, 64> report_bytes_{};
   std::array<char, 16 * 1024> out_bytes_{}, error_bytes_{}, socket_bytes_{};
   protocol::LineReader lines_;
   std::string outgoing_;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -38,24 +39,27 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return result;
 }
 
-/// execvpe of the child's own PATH: glibc's looks into the caller's.
-std::string resolve(const std::string& command, const std::vector<std::string>& environment) {
-  if (command.find('/') != std::string::npos) return command;
+/// As execvpe, but in the worker's PATH, where glibc's looks into the caller's. Only names: the
+/// disks they are on are looked at by the child, which may have to wait for them.
+std::vector<std::string> places_of(const std::string& command,
+                                   const std::vector<std::string>& environment) {
+  if (command.find('/') != std::string::npos) return {command};
   std::string paths = "/usr/bin:/bin";
   for (const auto& entry : environment) {
     if (entry.starts_with("PATH=")) paths = entry.substr(5);
   }
+  std::vector<std::string> places;
   for (std::size_t begin = 0; begin <= paths.size();) {
     const auto end = std::min(paths.find(':', begin), paths.size());
-    const auto path = paths.substr(begin, end - begin) + "/" + command;
-    if (::access(path.c_str(), X_OK) == 0) return path;
+    places.push_back(paths.substr(begin, end - begin) + "/" + command);
     begin = end + 1;
   }
-  return command;
+  return places;
 }
 
-[[noreturn]] void become_program(const std::string& path, char* const* argv, char* const* envp,
-                                 const std::string& directory, int out, int error, int report) {
+[[noreturn]] void become_program(const std::vector<std::string>& places, char* const* argv,
+                                 char* const* envp, const std::string& directory, int out,
+                                 int error, int report) {
   ::setsid();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   sigset_t none;
@@ -70,8 +74,12 @@ std::string resolve(const std::string& command, const std::vector<std::string>& 
   if (!directory.empty() && ::chdir(directory.c_str()) != 0) {
     failure = {errno, 0};
   } else {
-    ::execve(path.c_str(), argv, envp);
-    failure = {errno, 1};
+    failure = {ENOENT, 1};
+    for (const auto& path : places) {
+      ::execve(path.c_str(), argv, envp);
+      if (errno != ENOENT && errno != ENOTDIR) failure.number = errno;
+      if (errno != ENOENT && errno != ENOTDIR && errno != EACCES) break;
+    }
   }
   (void)!::write(report, &failure, sizeof(failure));
   ::_exit(127);
@@ -86,26 +94,16 @@ Result<SpawnedWorker> spawn_worker(const SpawnOrder& order) {
   if (!out || !error || !report) return failure(std::errc::too_many_files_open, "making pipes");
   auto argv_words = order.argv;
   auto environment_words = merged_environment(order.environment);
-  const auto path = resolve(argv_words.front(), environment_words);
+  const auto places = places_of(argv_words.front(), environment_words);
   const auto argv = pointers(argv_words);
   const auto envp = pointers(environment_words);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid < 0) return failure_from_errno(errno, "starting " + path);
+  if (pid < 0) return failure_from_errno(errno, "starting " + order.argv.front());
   if (pid == 0) {
     if (::getppid() != parent) ::_exit(127);
-    become_program(path, argv.data(), envp.data(), order.directory, out->write.get(),
+    become_program(places, argv.data(), envp.data(), order.directory, out->write.get(),
                    error->write.get(), report->write.get());
-  }
-  out->write.reset();
-  error->write.reset();
-  report->write.reset();
-  ChildFailure failed;
-  const auto count = ::read(report->read.get(), &failed, sizeof(failed));  // closed by exec: 0
-  if (count == sizeof(failed)) {
-    ::waitpid(pid, nullptr, 0);
-    return failure_from_errno(
-        failed.number, failed.where == 0 ? "entering " + order.directory : "executing " + path);
   }
   SpawnedWorker worker;
   worker.pid = pid;
@@ -114,12 +112,23 @@ Result<SpawnedWorker> spawn_worker(const SpawnOrder& order) {
     const int number = errno;
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
-    return failure_from_errno(number, "watching " + path);
+    return failure_from_errno(number, "watching " + order.argv.front());
   }
-  for (auto* end : {&out->read, &error->read}) ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  for (auto* end : {&out->read, &error->read, &report->read}) {
+    ::fcntl(end->get(), F_SETFL, O_NONBLOCK);
+  }
   worker.out = std::move(out->read);
   worker.error = std::move(error->read);
+  worker.report = std::move(report->read);
   return worker;
+}
+
+Result<void> read_report(std::string_view bytes, const SpawnOrder& order) {
+  ChildFailure failed;
+  if (bytes.size() < sizeof(failed)) return {};
+  std::memcpy(&failed, bytes.data(), sizeof(failed));
+  return failure_from_errno(failed.number, failed.where == 0 ? "entering " + order.directory
+                                                             : "executing " + order.argv.front());
 }
 
 }  // namespace dlaunch::supervisor::host
