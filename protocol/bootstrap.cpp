@@ -33,6 +33,7 @@ std::string to_line(const Bootstrap& bootstrap) {
       {"environment", bootstrap.environment},
       {"data_address", bootstrap.data_address},
       {"data_interface", bootstrap.data_interface},
+      {"login_environment", bootstrap.login_environment},
   };
   return json_text(line) + "\n";
 }
@@ -61,6 +62,7 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
     bootstrap.environment = json.value("environment", bootstrap.environment);
     bootstrap.data_address = json.value("data_address", "");
     bootstrap.data_interface = json.value("data_interface", "");
+    bootstrap.login_environment = json.value("login_environment", false);
   } catch (const nlohmann::json::exception&) {
     return wrong("a key is missing or of the wrong type");
   }

@@ -33,8 +33,9 @@ struct Bootstrap {
   nanoseconds lease = 60s;
   bool stop_on_lease_end = true;
   std::map<std::string, std::string> environment;
-  std::string data_address;    ///< may be empty
-  std::string data_interface;  ///< may be empty
+  std::string data_address;        ///< may be empty
+  std::string data_interface;      ///< may be empty
+  bool login_environment = false;  ///< what a login on that host sets is for the workers, too
 
   /// `<scratch>/<job>/<host>`: several hosts may share a machine.
   [[nodiscard]] std::string directory() const { return scratch + "/" + job + "/" + host; }

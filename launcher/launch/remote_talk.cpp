@@ -53,6 +53,7 @@ std::optional<Word> word_of_agent(std::string_view line) {
   }
   if (state == "dialing") return AgentDialing{text_of(object, "address")};
   if (state == "welcomed") return AgentWelcomed{};
+  if (state == "notice") return HostNotice{text_of(object, "sentence")};
   if (state != "failed") return std::nullopt;
   return StartFailed{cause_named(text_of(object, "cause")), "", text_of(object, "sentence")};
 }

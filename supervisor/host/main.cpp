@@ -11,6 +11,7 @@
 #include "protocol/bootstrap.h"
 #include "supervisor/host/io/agent_process.h"
 #include "supervisor/host/io/holder.h"
+#include "supervisor/host/io/login_environment.h"
 #include "supervisor/host/io/plant.h"
 
 namespace {
@@ -37,6 +38,7 @@ int main(int count, char** arguments) {
   const std::string self = "/proc/self/exe";
   ::prctl(PR_SET_NAME, "dlaunch-agent");  // else its name is "exe"
   if (verb == "plant") return run_plant(self);
+  if (verb == "environment") return print_environment();
   if (verb != "holder" && verb != "agent") {
     return fail("it is started by dlaunch; there is nothing to call by hand");
   }

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -121,6 +122,7 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
 }  // namespace
 
 int run_controller(const std::string& directory) {
+  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   ::umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);

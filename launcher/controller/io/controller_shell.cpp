@@ -208,6 +208,7 @@ void ControllerShell::plant(const launch::Plant& order) {
   bootstrap.stop_on_lease_end = parts_.setting.welcome.stop_on_lease_end();
   bootstrap.data_address = host.data_address;
   bootstrap.data_interface = host.data_interface;
+  bootstrap.login_environment = !parts_.setting.job.trainer;
   planter_->plant(std::move(request), [this, id = order.host](io::PlantOutcome outcome) {
     boost::asio::post(context_, [this, id, outcome = std::move(outcome)]() mutable {
       on_planted(id, std::move(outcome));

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -176,6 +177,7 @@ FileDescriptor block_signals() {
 }  // namespace
 
 int run_keeper(const std::string& directory, const KeeperLimits& limits) {
+  ::prctl(PR_SET_DUMPABLE, 0);  // a core file would tell what the user's environment holds
   auto report = take_descriptor(kReportVariable);
   auto signals = block_signals();
   const auto lock = StateLock::take(directory, kKeeperLock);

@@ -108,6 +108,7 @@ End wait_for(pid_t agent, const sigset_t& watched) {
 
 int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
                const std::string& self) {
+  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
   sigemptyset(&watched);

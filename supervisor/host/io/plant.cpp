@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -22,6 +23,7 @@
 #include "protocol/bootstrap.h"
 #include "protocol/json_text.h"
 #include "supervisor/host/io/holder.h"
+#include "supervisor/host/io/login_environment.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -31,6 +33,7 @@ using nlohmann::json;
 constexpr nanoseconds kWelcomeLimit = 5s;
 constexpr nanoseconds kTakeOverLimit = 5s;
 constexpr std::uint64_t kFreeBytesMin = 1024 * 1024;  // logs, sockets, the lock
+constexpr nanoseconds kLoginLimit = 5s;  // profiles that load modules take seconds
 constexpr useconds_t kPollMicroseconds = 20'000;
 
 void say(const json& line) {
@@ -81,6 +84,20 @@ Result<void> make_directory(const protocol::Bootstrap& bootstrap) {
     }
   }
   return {};
+}
+
+/// Holder, agent and workers inherit ours: it becomes what a login on this host sets.
+void take_login_environment() {
+  std::error_code code;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe", code).string();
+  const auto variables = login_environment(program, kLoginLimit);
+  if (!variables) {
+    return say({{"state", "notice"},
+                {"sentence", variables.error().text() +
+                                 "; workers there get the environment that SSH gives instead"}});
+  }
+  ::clearenv();
+  for (const auto& [name, value] : *variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
 /// An older holder of this job and host is asked to leave, then made to.
@@ -180,6 +197,7 @@ int follow(const protocol::Bootstrap& bootstrap, int report, pid_t holder) {
 
 int run_plant(const std::string& self) {
   ::signal(SIGPIPE, SIG_IGN);
+  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   const auto line = read_line();
   if (!line) return fail("agent_failed", line.error().text());
   const auto bootstrap = protocol::parse_bootstrap(*line);
@@ -194,6 +212,7 @@ int run_plant(const std::string& self) {
                         : "scratch_foreign",
                 made.error().text());
   }
+  if (bootstrap->login_environment) take_login_environment();
   auto lock = take_over(*bootstrap);
   if (!lock) return fail("agent_failed", lock.error().text());
   auto input = make_pipe();
