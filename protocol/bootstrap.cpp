@@ -25,6 +25,7 @@ std::string to_line(const Bootstrap& bootstrap) {
       {"host_id", bootstrap.host_id.value},
       {"incarnation", bootstrap.incarnation.value},
       {"build", bootstrap.build},
+      {"first", bootstrap.first},
       {"secret", bootstrap.secret_hex},
       {"addresses", addresses},
       {"scratch", bootstrap.scratch},
@@ -51,6 +52,7 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
     bootstrap.host_id = HostId{json.at("host_id")};
     bootstrap.incarnation = Incarnation{json.value("incarnation", std::uint64_t{0})};
     bootstrap.build = json.value("build", "");
+    bootstrap.first = json.value("first", false);
     bootstrap.secret_hex = json.at("secret");
     for (const auto& entry : json.at("addresses")) {
       bootstrap.addresses.push_back({entry.at("address"), entry.at("port")});

@@ -29,6 +29,7 @@ struct Bootstrap {
   std::string build;
   std::string secret_hex;  ///< this host's derived key
   std::vector<ControllerAddress> addresses;
+  bool first = false;   ///< nothing of this job can be on the host yet
   std::string scratch;  ///< filled by the planter: `<scratch>/dlaunch-<uid>` on that host
   nanoseconds lease = 60s;
   bool stop_on_lease_end = true;

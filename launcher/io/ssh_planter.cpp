@@ -76,7 +76,9 @@ class Attempt {
     auto shell = request_.local ? open_local() : open_ssh();
     if (!shell) return tl::unexpected(shell.error());
     report(launch::Stage::connected);
-    const launch::StartScript script{make_nonce(), request_.scratch, agents_, thorough};
+    const launch::StartScript script{
+        make_nonce(), request_.bootstrap.job, request_.bootstrap.host, request_.scratch, agents_,
+        thorough};
     const auto on_started = [this, &started] {
       started = true;
       report(launch::Stage::started);

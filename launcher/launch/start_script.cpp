@@ -33,7 +33,7 @@ dlaunch_quick() {
     [ -O "$dlaunch_dir" ] && [ ! -h "$dlaunch_agent" ] && [ -O "$dlaunch_agent" ] &&
     [ -x "$dlaunch_agent" ] && ! dlaunch_logout_kills && cd "$dlaunch_dir"; then
     printf 'ready\t%s\t%s\t%s\t1\n' "$dlaunch_machine" "$dlaunch_uid" "$dlaunch_dir"
-    exec "$dlaunch_agent" plant
+    exec "$dlaunch_agent" plant --job "$dlaunch_job" --host "$dlaunch_host"
   fi
 }
 dlaunch_look_around 2>/dev/null || dlaunch_machine=$(uname -m)
@@ -157,7 +157,8 @@ dlaunch_start() {
   umask "$dlaunch_mask"
   PATH=$dlaunch_path
   if [ -n "$dlaunch_locale" ]; then LC_ALL=$dlaunch_locale; else unset LC_ALL; fi
-  cd "$dlaunch_dir" && exec $dlaunch_scope "$dlaunch_agent" plant
+  cd "$dlaunch_dir" && exec $dlaunch_scope "$dlaunch_agent" plant \
+    --job "$dlaunch_job" --host "$dlaunch_host"
 }
 )sh";
 
@@ -188,6 +189,7 @@ std::string to_text(const StartScript& script) {
   std::string text(kQuickFunctions);
   // A line of its own: what a login script printed last may lack its newline.
   text += "printf '\\n%s\\n' " + quoted(magic_line(script.nonce)) + "\n";
+  text += "dlaunch_job=" + quoted(script.job) + " dlaunch_host=" + quoted(script.host) + "\n";
   text += "dlaunch_hash= dlaunch_size=0\ncase $dlaunch_machine in\n";
   for (const AgentBinary& agent : script.agents) {
     text += "  " + quoted(agent.machine) + ") dlaunch_hash=" + quoted(agent.hash) +

@@ -21,7 +21,9 @@ struct AgentBinary {
 };
 
 struct StartScript {
-  std::string nonce;    ///< letters and digits; tells our lines from noise before them
+  std::string nonce;  ///< letters and digits; tells our lines from noise before them
+  std::string job;    ///< shown on the agent's command line, as is the host
+  std::string host;
   std::string scratch;  ///< empty: the first usable of /var/tmp, /tmp, ~/.cache
   std::vector<AgentBinary> agents;
   bool thorough = false;  ///< true: an agent that is there already is looked at before it is run

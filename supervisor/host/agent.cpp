@@ -13,7 +13,7 @@ Agent::Impl::Impl(Identity identity, Instant now)
       stop_on_lease_end_(identity_.stop_on_lease_end),
       lease_due_(now + lease_) {
   // What an agent before this one started here is nobody's child any more.
-  become_clearing(std::nullopt);
+  if (!identity_.first) become_clearing(std::nullopt);
 }
 
 std::vector<Command> Agent::Impl::step(Instant now, const Event& event) {

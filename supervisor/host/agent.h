@@ -23,6 +23,7 @@ struct Identity {
   std::string boot_id;
   std::uint64_t agent = 0;  ///< differs for each agent process on this host
   std::uint32_t pid = 0;
+  bool first = false;       ///< nothing of this job can be on this host yet
   nanoseconds lease = 60s;  ///< until a Welcome says otherwise
   bool stop_on_lease_end = true;
 };

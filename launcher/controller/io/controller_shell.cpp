@@ -200,6 +200,7 @@ void ControllerShell::plant(const launch::Plant& order) {
   bootstrap.host_id = order.host;
   bootstrap.incarnation = parts_.start.incarnation;
   bootstrap.build = DLAUNCH_BUILD;
+  bootstrap.first = parts_.start.incarnation.value == 1 && order.attempt == 1;
   bootstrap.secret_hex = rendezvous::to_hex(rendezvous::host_key(parts_.start.secret, order.host));
   for (const auto& address : candidates(parts_.addresses, host)) {
     bootstrap.addresses.push_back({address, port_});

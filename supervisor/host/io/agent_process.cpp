@@ -63,6 +63,7 @@ Identity identity_of(const protocol::Bootstrap& bootstrap) {
   identity.boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("unknown");
   identity.agent = new_agent_number();
   identity.pid = static_cast<std::uint32_t>(::getpid());
+  identity.first = bootstrap.first;
   identity.lease = bootstrap.lease;
   identity.stop_on_lease_end = bootstrap.stop_on_lease_end;
   return identity;

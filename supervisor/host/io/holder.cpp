@@ -12,6 +12,8 @@
 #include <deque>
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
@@ -26,32 +28,21 @@ constexpr nanoseconds kRestartsWindow = 60s;
 constexpr nanoseconds kKilledLimit = 5s;  // what sleeps in the kernel does not die of it
 constexpr int kSweepsMax = 500;  // 10 ms each: what does not die in 5 s sleeps in the kernel
 
-pid_t start_agent(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
-                  const std::string& self) {
-  auto input = make_pipe();
-  if (!input) return -1;
+/// A copy of this process, which has no thread and no state but the bootstrap. What it opens is
+/// closed by exec, so that workers get none of it.
+pid_t start_agent(const protocol::Bootstrap& bootstrap, const CommandLine& shown,
+                  FileDescriptor report) {
   const pid_t pid = ::fork();
-  if (pid < 0) return -1;
-  if (pid == 0) {
-    sigset_t none;
-    sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::dup2(input->read.get(), 0);
-    if (report >= 0) {
-      ::dup2(report, kReportDescriptor);
-      ::fcntl(kReportDescriptor, F_SETFD, 0);
-    } else {
-      ::close(kReportDescriptor);
-    }
-    ::execl(self.c_str(), "dlaunch-agent", "agent", "--job", bootstrap.job.c_str(), "--host",
-            bootstrap.host.c_str(), nullptr);
-    std::fprintf(stderr, "executing %s: errno %d\n", self.c_str(), errno);
-    ::_exit(126);
-  }
-  input->read.reset();
-  (void)write_all(input->write.get(),
-                  line + "\n");  // the agent that does not read it is seen to die
-  return pid;
+  if (pid != 0) return pid;
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  shown.become({"dlaunch-agent", "agent", "--job", bootstrap.job, "--host", bootstrap.host});
+  if (!report.is_open()) ::_exit(run_agent(bootstrap, nullptr));
+  ::_exit(run_agent(bootstrap, [&report](const std::string& said) {
+    (void)write_all(report.get(), said + "\n");
+    if (said.find("welcomed") != std::string::npos) report.reset();
+  }));
 }
 
 /// Two scans in a row without a find; what was orphaned is our child and is reaped on the way.
@@ -106,8 +97,7 @@ End wait_for(pid_t agent, const sigset_t& watched) {
 
 }  // namespace
 
-int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, int report,
-               const std::string& self) {
+int run_holder(protocol::Bootstrap bootstrap, const CommandLine& shown, FileDescriptor report) {
   ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
@@ -118,9 +108,8 @@ int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line, in
   std::deque<Instant> restarts;
   bool over = false;
   while (!over) {
-    const pid_t agent = start_agent(bootstrap, line, report, self);
-    if (report >= 0) ::close(report);
-    report = -1;
+    const pid_t agent = start_agent(bootstrap, shown, std::exchange(report, FileDescriptor()));
+    bootstrap.first = false;  // the next one may find what this one leaves
     if (agent < 0) break;
     const auto [ended, status] = wait_for(agent, watched);
     over = ended;

@@ -2,22 +2,18 @@
 #pragma once
 
 #include <csignal>
-#include <string>
 
+#include "base/io/file_descriptor.h"
 #include "base/time.h"
 #include "protocol/bootstrap.h"
+#include "supervisor/host/io/command_line.h"
 
 namespace dlaunch::supervisor::host {
 
-/// Runs until the agent says that all is over, or died too often. `line` is the bootstrap as it
-/// came; `report` is the descriptor on which the first agent reports to `plant`, or -1; `self` the
-/// program to be executed as agent. Returns the process's exit code.
-[[nodiscard]] int run_holder(const protocol::Bootstrap& bootstrap, const std::string& line,
-                             int report, const std::string& self);
-
-/// The descriptor numbers between plant, holder and agent; stdin carries the bootstrap.
-constexpr int kReportDescriptor = 3;
-constexpr int kLockDescriptor = 4;
+/// Runs until the agent says that all is over, or died too often. `report` is where the first agent
+/// reports to `plant`. Returns the process's exit code.
+[[nodiscard]] int run_holder(protocol::Bootstrap bootstrap, const CommandLine& shown,
+                             FileDescriptor report);
 
 /// The agent tells its holder that it is about to end; it then has kLeaveLimit.
 constexpr int kLeavingSignal = SIGUSR1;

@@ -128,27 +128,21 @@ Result<FileDescriptor> take_over(const protocol::Bootstrap& bootstrap) {
   return lock;
 }
 
-pid_t start_holder(const protocol::Bootstrap& bootstrap, const std::string& self, int input,
-                   int report, int lock) {
+/// In a session of its own, with the log as its output. It keeps the lock.
+pid_t start_holder(const protocol::Bootstrap& bootstrap, const CommandLine& shown,
+                   FileDescriptor report, Pipe& ours) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
+  ours.read.reset();
   ::setsid();
+  shown.become({"dlaunch-agent", "holder", "--job", bootstrap.job, "--host", bootstrap.host});
   const auto log = bootstrap.directory() + "/agent.log";
-  const int file = ::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  // Out of the way of the numbers they are given.
-  const int high_input = ::fcntl(input, F_DUPFD, 10);
-  const int high_report = ::fcntl(report, F_DUPFD, 10);
-  const int high_lock = ::fcntl(lock, F_DUPFD, 10);
-  const int high_file = ::fcntl(file, F_DUPFD, 10);
-  ::dup2(high_input, 0);
-  ::dup2(high_file, 1);
-  ::dup2(high_file, 2);
-  ::dup2(high_report, kReportDescriptor);
-  ::dup2(high_lock, kLockDescriptor);
-  for (const int number : {high_input, high_report, high_lock, high_file}) ::close(number);
-  ::execl(self.c_str(), "dlaunch-agent", "holder", "--job", bootstrap.job.c_str(), "--host",
-          bootstrap.host.c_str(), nullptr);
-  ::_exit(126);
+  const FileDescriptor nothing(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  const FileDescriptor file(::open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
+  ::dup2(nothing.get(), STDIN_FILENO);
+  ::dup2(file.get(), STDOUT_FILENO);
+  ::dup2(file.get(), STDERR_FILENO);
+  ::_exit(run_holder(bootstrap, shown, std::move(report)));
 }
 
 /// Passes the agent's lines on until it is welcomed; the last failure is the cause of the silence.
@@ -195,7 +189,7 @@ int follow(const protocol::Bootstrap& bootstrap, int report, pid_t holder) {
 
 }  // namespace
 
-int run_plant(const std::string& self) {
+int run_plant(const CommandLine& shown) {
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   const auto line = read_line();
@@ -215,22 +209,14 @@ int run_plant(const std::string& self) {
   if (bootstrap->login_environment) take_login_environment();
   auto lock = take_over(*bootstrap);
   if (!lock) return fail("agent_failed", lock.error().text());
-  auto input = make_pipe();
   auto report = make_pipe();
-  if (!input || !report) return fail("agent_failed", "too many files are open on this host");
-  const auto holder =
-      start_holder(*bootstrap, self, input->read.get(), report->write.get(), lock->get());
+  if (!report) return fail("agent_failed", "too many files are open on this host");
+  const auto holder = start_holder(*bootstrap, shown, std::move(report->write), *report);
   if (holder < 0) return fail("agent_failed", "this host has no room for another process");
-  report->write.reset();
-  input->read.reset();
   const auto number = std::to_string(holder) + "\n";
   if (::ftruncate(lock->get(), 0) == 0)
     (void)!::pwrite(lock->get(), number.data(), number.size(), 0);
   lock->reset();
-  if (!write_all(input->write.get(), *line + "\n")) {
-    return fail("agent_failed", "the holder ended at once");
-  }
-  input->write.reset();
   say({{"state", "started"}, {"pid", holder}});
   return follow(*bootstrap, report->read.get(), holder);
 }

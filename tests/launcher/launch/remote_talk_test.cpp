@@ -107,17 +107,21 @@ TEST(RemoteTalk, PassesNoticesAndCausesOn) {
 }
 
 TEST(StartScript, QuotesWhatItIsTold) {
-  const StartScript script{"abc", "/my $(reboot) 'dir'", {{"/x", "x86_64", "ff", 10}}};
+  const StartScript script{
+      "abc", "kjv-1", "gpu01", "/my $(reboot) 'dir'", {{"/x", "x86_64", "ff", 10}}};
   const std::string text = to_text(script);
   EXPECT_THAT(text, HasSubstr("dlaunch_quick '/my $(reboot) '\\''dir'\\'''\n"));
+  EXPECT_THAT(text, HasSubstr("dlaunch_job='kjv-1' dlaunch_host='gpu01'\n"));
   EXPECT_THAT(text, HasSubstr("'x86_64') dlaunch_hash='ff' dlaunch_size=10 ;;"));
   EXPECT_THAT(rest_of(script), HasSubstr("dlaunch_start '/my $(reboot) '\\''dir'\\'''\n"));
-  EXPECT_THAT(rest_of({"abc", "~/scratch", {}}), HasSubstr("dlaunch_start \"$HOME\"/'scratch'\n"));
-  EXPECT_THAT(rest_of({"abc", "", {}}), HasSubstr("/var/tmp /tmp \"$HOME/.cache\"\n"));
+  EXPECT_THAT(rest_of({"abc", "kjv-1", "gpu01", "~/scratch", {}}),
+              HasSubstr("dlaunch_start \"$HOME\"/'scratch'\n"));
+  EXPECT_THAT(rest_of({"abc", "kjv-1", "gpu01", "", {}}),
+              HasSubstr("/var/tmp /tmp \"$HOME/.cache\"\n"));
 }
 
 TEST(StartScript, LooksAtAnAgentBeforeItRunsItWhenAskedTo) {
-  StartScript script{"abc", "", {{"/x", "x86_64", "ff", 10}}};
+  StartScript script{"abc", "kjv-1", "gpu01", "", {{"/x", "x86_64", "ff", 10}}};
   EXPECT_THAT(to_text(script), HasSubstr("dlaunch_quick /var/tmp\n"));
   script.thorough = true;
   EXPECT_THAT(to_text(script), Not(HasSubstr("dlaunch_quick /var/tmp\n")));

@@ -10,6 +10,20 @@ namespace {
 
 using protocol::AgentFrame;
 
+TEST(AgentStart, LooksForNothingOnAHostThatNeverHadTheJob) {
+  Identity identity;
+  identity.job = "kjv-1";
+  const auto clears = [](Agent agent) {
+    for (const auto& command : agent.step(Instant(), DeadlineDue{})) {
+      if (std::holds_alternative<KillAll>(command)) return true;
+    }
+    return false;
+  };
+  EXPECT_TRUE(clears(Agent(identity, Instant())));
+  identity.first = true;
+  EXPECT_FALSE(clears(Agent(identity, Instant())));
+}
+
 TEST(AgentEvidence, TellsHowAWorkerEnded) {
   Machine machine;
   machine.make_ready();

@@ -120,7 +120,8 @@ class Field {
       ::dup2(input->read.get(), 0);
       ::dup2(output->write.get(), 1);
       if (!plant_script.empty()) ::execl("/bin/sh", "sh", "-c", plant_script.c_str(), nullptr);
-      ::execl(DLAUNCH_AGENT, "dlaunch-agent", "plant", nullptr);
+      ::execl(DLAUNCH_AGENT, DLAUNCH_AGENT, "plant", "--job", job_.c_str(), "--host", "here1",
+              nullptr);
       ::_exit(127);
     }
     (void)write_all(input->write.get(), line.dump() + "\n");

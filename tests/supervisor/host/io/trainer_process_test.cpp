@@ -175,7 +175,7 @@ TEST(Trainer, TrainsOnAHostThatHasNothingInstalled) {
   // In a mount namespace of its own: nothing is left mounted, however the test ends.
   field.plant_script = "exec unshare -m sh -c 'mount -t proc proc " + root +
                        "/proc && mount --bind /dev " + root + "/dev && exec chroot " + root +
-                       " /dlaunch-agent plant'";
+                       " /dlaunch-agent plant --job " + field.job() + " --host here1'";
   protocol::JobSpec spec;
   spec.set_trainer(true);
   spec.add_command("/worker");
