@@ -10,7 +10,7 @@
 #include "base/io/thread.h"
 #include "launcher/io/local_start.h"
 #include "launcher/io/plant_conversation.h"
-#include "launcher/io/ssh_settings.h"
+#include "launcher/io/ssh_config.h"
 #include "launcher/io/ssh_shell.h"
 #include "launcher/launch/user_text.h"
 
@@ -41,8 +41,12 @@ struct Job {
 /// One attempt, on one thread.
 class Attempt {
  public:
-  Attempt(Job& job, const std::vector<launch::AgentBinary>& agents)
-      : job_(job), request_(job.request), agents_(agents), connecting_(request_.connect_within) {
+  Attempt(Job& job, const std::vector<launch::AgentBinary>& agents, SshConfig& config)
+      : job_(job),
+        request_(job.request),
+        agents_(agents),
+        config_(config),
+        connecting_(request_.connect_within) {
     where_.host = request_.name;
     where_.address = request_.local ? "this machine" : request_.address;
     where_.port = request_.port.value_or(22);
@@ -97,7 +101,7 @@ class Attempt {
   Planting<std::unique_ptr<StartShell>> open_ssh() {
     const SshWish wish{request_.address, request_.port, request_.user, request_.identity,
                        request_.jump};
-    const auto settings = read_settings(wish, Deadline(kSettingsWithin));
+    const auto settings = config_.read(wish, Deadline(kSettingsWithin));
     if (!settings) return plant_failure(Cause::ssh_config, settings.error().text());
     for (const std::string& warning : settings->warnings) notice(warning);
     where_.address = settings->host_name;
@@ -118,6 +122,7 @@ class Attempt {
   Job& job_;
   const PlantRequest& request_;
   const std::vector<launch::AgentBinary>& agents_;
+  SshConfig& config_;
   Deadline connecting_;
   launch::Where where_;
 };
@@ -175,13 +180,14 @@ class Planter::Pool {
       waiting_.pop_front();
       const auto job = std::prev(running_.end());
       lock.unlock();
-      Attempt(**job, agents_).carry_out();
+      Attempt(**job, agents_, config_).carry_out();
       lock.lock();
       running_.erase(job);
     }
   }
 
   const std::vector<launch::AgentBinary> agents_;
+  SshConfig config_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Job>> waiting_;

@@ -172,24 +172,31 @@ SshSettings parse_settings(std::string_view text, const std::string& home) {
   return settings;
 }
 
-Result<SshSettings> read_settings(const SshWish& wish, const Deadline& deadline) {
+Result<SshText> ask_ssh(const SshWish& wish, bool with_log, const Deadline& deadline) {
   for (const std::string& name : {wish.address, wish.user, wish.jump}) {
     if (!is_harmless(name)) {
       return failure(std::errc::invalid_argument, "\"" + name + "\" is not a name to dial");
     }
   }
   std::vector<std::string> argv{"ssh", "-G"};
+  if (with_log) argv.emplace_back("-v");
   if (wish.port) argv.insert(argv.end(), {"-p", std::to_string(*wish.port)});
   if (!wish.user.empty()) argv.insert(argv.end(), {"-l", wish.user});
   if (!wish.jump.empty()) argv.insert(argv.end(), {"-J", wish.jump});
   argv.insert(argv.end(), {"--", wish.address});
-  const auto answer = ask(argv, deadline, kOutputBytesMax);
+  auto answer = ask(argv, deadline, kOutputBytesMax);
   if (!answer) return tl::unexpected(answer.error());
   if (answer->code != 0) {
+    // Without the log there is nothing but the reason.
+    if (with_log) return ask_ssh(wish, false, deadline);
     return failure(std::errc::invalid_argument, "`ssh -G` says: " + answer->errors);
   }
+  return SshText{std::move(answer->output), std::move(answer->errors)};
+}
+
+Result<SshSettings> settings_from(const std::string& text, const SshWish& wish) {
   const std::string home = home_directory();
-  SshSettings settings = parse_settings(answer->output, home);
+  SshSettings settings = parse_settings(text, home);
   if (!wish.identity.empty()) {
     settings.identity_files = {expand_home(wish.identity, home)};
     settings.identities_only = true;
@@ -199,6 +206,12 @@ Result<SshSettings> read_settings(const SshWish& wish, const Deadline& deadline)
                    "HostName \"" + settings.host_name + "\" is not a name to dial");
   }
   return settings;
+}
+
+Result<SshSettings> read_settings(const SshWish& wish, const Deadline& deadline) {
+  const auto said = ask_ssh(wish, false, deadline);
+  if (!said) return tl::unexpected(said.error());
+  return settings_from(said->settings, wish);
 }
 
 }  // namespace dlaunch::launcher::io

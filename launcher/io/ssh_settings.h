@@ -39,6 +39,15 @@ struct SshSettings {
 /// not read. `text`: the output of `ssh -G`; `home`: for `~`.
 [[nodiscard]] SshSettings parse_settings(std::string_view text, const std::string& home);
 
+struct SshText {
+  std::string settings;  ///< the output of `ssh -G`
+  std::string log;       ///< with -v: among others, which files it read
+};
+/// Runs `ssh -G`, or `ssh -v -G`. Fails as read_settings.
+[[nodiscard]] Result<SshText> ask_ssh(const SshWish& wish, bool with_log, const Deadline& deadline);
+/// The settings that this output of `ssh -G` means for the wish.
+[[nodiscard]] Result<SshSettings> settings_from(const std::string& text, const SshWish& wish);
+
 /// Runs `ssh -G`. Fails when there is no `ssh`, or it refuses its configuration.
 [[nodiscard]] Result<SshSettings> read_settings(const SshWish& wish, const Deadline& deadline);
 
