@@ -198,4 +198,10 @@ bool server_is_proven(ssl_st* connection) {
   return SSL_is_init_finished(connection) == 1 && SSL_session_reused(connection) == 1;
 }
 
+void prepare_agent_tls() {
+  ::OPENSSL_init_crypto(OPENSSL_INIT_NO_ADD_ALL_CIPHERS | OPENSSL_INIT_NO_ADD_ALL_DIGESTS |
+                            OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT,
+                        nullptr);
+}
+
 }  // namespace dlaunch::rendezvous

@@ -48,4 +48,8 @@ void use_psk_server(ssl_ctx_st* context, std::string job, const Secret& job_secr
 /// After the client's handshake: the server has the key too.
 [[nodiscard]] bool server_is_proven(ssl_st* connection);
 
+/// Before anything else of OpenSSL in an agent: what TLS with a shared key never uses is not set
+/// up, which is most of the time that an agent takes to start. No configuration file is read.
+void prepare_agent_tls();
+
 }  // namespace dlaunch::rendezvous

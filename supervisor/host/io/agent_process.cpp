@@ -19,6 +19,7 @@
 #include "base/io/driver.h"
 #include "base/io/files.h"
 #include "protocol/json_text.h"
+#include "rendezvous/io/psk.h"
 #include "supervisor/host/agent.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/checkpoint_lock.h"
@@ -231,6 +232,7 @@ class AgentProcess {
   void perform(CheckSelf& c) {
     SelfCheckInput input;
     input.scratch = bootstrap_.directory();
+    input.known_hashes = bootstrap_.scratch + "/hashes";
     input.data_address = bootstrap_.data_address;
     input.data_interface = bootstrap_.data_interface;
     input.control_address = connection_->local_address();
@@ -374,6 +376,7 @@ int run_agent(const protocol::Bootstrap& bootstrap,
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its holder the host is given up
   ::signal(SIGPIPE, SIG_IGN);
   ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory; workers get their own setting by exec
+  rendezvous::prepare_agent_tls();
   AgentProcess process(bootstrap, std::move(report));
   const int code = process.run();
   // A file that is still being hashed is nobody's business any more.

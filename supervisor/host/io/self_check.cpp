@@ -17,7 +17,9 @@
 #include <vector>
 
 #include "base/content_hash.h"
+#include "base/io/clock.h"
 #include "base/io/files.h"
+#include "supervisor/host/io/known_hashes.h"
 #include "supervisor/host/io/oom.h"
 
 namespace dlaunch::supervisor::host {
@@ -36,7 +38,7 @@ std::string next_step(protocol::PathCheck::Kind kind) {
                                                 : "copy it to the same path on all hosts";
 }
 
-void check_path(const protocol::PathCheck& check, protocol::Ready& ready) {
+void check_path(const protocol::PathCheck& check, KnownHashes& known, protocol::Ready& ready) {
   auto* fact = ready.add_files();
   fact->set_path(check.path());
   struct stat status {};
@@ -62,7 +64,9 @@ void check_path(const protocol::PathCheck& check, protocol::Ready& ready) {
                     "its file system is mounted noexec");
   }
   if (!check.hash()) return;
+  if (const auto before = known.find(check.path(), status)) return fact->set_hash(*before);
   const auto hashed = hash_file(check.path());
+  if (hashed) known.add(check.path(), status, hashed->hash, unix_now());
   if (!hashed) return fail(ready, check.check(), hashed.error().text());
   fact->set_hash(hashed->hash);
 }
@@ -186,7 +190,9 @@ SelfCheck check_self(const protocol::JobSpec& job, const SelfCheckInput& input) 
   facts.set_workers(job.workers() > 0 ? job.workers() : std::max(1U, facts.gpus()));
   facts.set_fingerprint(fingerprint());
   facts.set_scratch(input.scratch);
-  for (const auto& path : job.checks()) check_path(path, ready);
+  KnownHashes known(input.known_hashes);
+  for (const auto& path : job.checks()) check_path(path, known, ready);
+  known.save();
   if (!job.trainer()) check_command(job, ready);
   find_data_address(input, check);
   if (!kernel_log_is_readable()) facts.add_blind_sensors("the kernel log cannot be read");

@@ -10,6 +10,7 @@
 namespace dlaunch::supervisor::host {
 
 struct SelfCheckInput {
+  std::string known_hashes;     ///< file of this user's jobs on this host; empty: nothing is kept
   std::string scratch;          ///< the job's directory on this host
   std::string data_address;     ///< given in the hosts file, or empty
   std::string data_interface;   ///< likewise

@@ -1,0 +1,75 @@
+#include "supervisor/host/io/known_hashes.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "base/io/file_descriptor.h"
+#include "base/io/files.h"
+
+namespace dlaunch::supervisor::host {
+namespace {
+
+constexpr std::size_t kEntriesMax = 64;  // the trainer and the data of a user's last jobs
+constexpr std::size_t kFileBytesMax = std::size_t{512} << 10U;
+constexpr double kSettledSeconds = 3;  // the coarsest times: 2 s on FAT, a tick elsewhere
+
+std::string marks_of(const struct stat& status) {
+  const auto time = [](const timespec& stamp) {
+    return std::to_string(stamp.tv_sec) + "." + std::to_string(stamp.tv_nsec);
+  };
+  return std::to_string(status.st_dev) + ":" + std::to_string(status.st_ino) + ":" +
+         std::to_string(status.st_size) + ":" + time(status.st_mtim) + ":" + time(status.st_ctim);
+}
+
+}  // namespace
+
+KnownHashes::KnownHashes(std::string path) : path_(std::move(path)) {
+  if (path_.empty()) return;
+  const auto text = read_file(path_, kFileBytesMax).value_or("");
+  for (std::size_t begin = 0; begin < text.size() && entries_.size() < kEntriesMax;) {
+    const auto end = std::min(text.find('\n', begin), text.size());
+    const auto line = text.substr(begin, end - begin);
+    begin = end + 1;
+    const auto marks = line.find(' ');
+    const auto hash = marks == std::string::npos ? marks : line.find(' ', marks + 1);
+    if (hash != std::string::npos) entries_[line.substr(hash + 1)] = line.substr(0, hash);
+  }
+}
+
+std::optional<std::string> KnownHashes::find(const std::string& file,
+                                             const struct stat& status) const {
+  const auto found = entries_.find(file);
+  const auto marks = marks_of(status) + " ";
+  if (found == entries_.end() || !found->second.starts_with(marks)) return std::nullopt;
+  return found->second.substr(marks.size());
+}
+
+void KnownHashes::add(const std::string& file, const struct stat& status, const std::string& hash,
+                      double now) {
+  const auto newest = std::max(status.st_mtim.tv_sec, status.st_ctim.tv_sec);
+  struct stat after {};
+  const bool settled = now - static_cast<double>(newest) > kSettledSeconds &&
+                       ::stat(file.c_str(), &after) == 0 && marks_of(after) == marks_of(status);
+  if (path_.empty() || !settled || file.find('\n') != std::string::npos) return;
+  if (entries_.size() >= kEntriesMax && !entries_.contains(file)) entries_.erase(entries_.begin());
+  entries_[file] = marks_of(status) + " " + hash;
+  changed_ = true;
+}
+
+void KnownHashes::save() const {
+  if (!changed_) return;
+  std::string text;
+  for (const auto& [file, entry] : entries_) text += entry + " " + file + "\n";
+  const auto part = path_ + "." + std::to_string(::getpid());
+  FileDescriptor output(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  // Not synced: half a file after a crash only has fewer lines that are understood.
+  if (!output.is_open() || !write_all(output.get(), text)) return;
+  output.reset();
+  if (::rename(part.c_str(), path_.c_str()) != 0) ::unlink(part.c_str());
+}
+
+}  // namespace dlaunch::supervisor::host
