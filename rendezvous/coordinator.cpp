@@ -13,7 +13,7 @@
 
 namespace dlaunch::rendezvous {
 namespace {
-constexpr nanoseconds kReadyLimit = 20s;  // self-checks hash the data file; 20 GB at 1 GB/s
+
 constexpr nanoseconds kStillWaitingEvery = 5s;
 }  // namespace
 
@@ -102,9 +102,10 @@ class Coordinator::Impl {
     h.lost = false;
     h.closed_at.reset();
     h.cause.clear();
-    h.reason = h.fit ? "" : "its self-checks are under way";
+    h.reason = h.fit ? "" : "it checks itself: the trainer and the data are read and compared";
     if (!h.fit) {
-      h.ready_due = now + kReadyLimit;
+      // Data of any size may have to be read; a host that is lost meanwhile is seen by its silence.
+      h.ready_due = now + policy_.start_timeout;
       wait_until(e.host, *h.ready_due);
     }
     liveness_.watch(e.host, now);
@@ -252,7 +253,8 @@ class Coordinator::Impl {
     }
     if (h.ready_due && *h.ready_due <= now) {
       h.ready_due.reset();
-      h.reason = "its self-checks did not end in time";
+      h.reason = "its self-checks did not end within " + format_duration(policy_.start_timeout) +
+                 ", the start_timeout: how fast is the disk with the data?";
       refresh(id);
     }
     if (h.quarantined_until && *h.quarantined_until <= now) {

@@ -98,14 +98,19 @@ std::string say_ready(const Roster& roster, const Policy& policy) {
 QuorumImpossible say_impossible(const Roster& roster, const Policy& policy) {
   QuorumImpossible answer;
   answer.sentence = say_ready(roster, policy) + "; " + say_missing(roster);
-  answer.all_by_key = true;
+  std::size_t missing = 0, by_key = 0, by_files = 0;
   for (const auto& [id, host] : roster) {
     if (is_eligible(host)) continue;
-    const bool by_key = host.cause == "host_key_unknown" || host.cause == "host_key_changed" ||
-                        host.cause == "auth_refused";
-    answer.all_by_key = answer.all_by_key && by_key;
-    answer.by_files = answer.by_files || host.by_files;
+    ++missing;
+    if (host.by_files) ++by_files;
+    if (host.cause == "host_key_unknown" || host.cause == "host_key_changed" ||
+        host.cause == "auth_refused") {
+      ++by_key;
+    }
   }
+  // One cause for all of them, or none: a mixture is hosts missing.
+  answer.all_by_key = missing > 0 && by_key == missing;
+  answer.by_files = missing > 0 && by_files == missing;
   return answer;
 }
 

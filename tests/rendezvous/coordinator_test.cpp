@@ -84,6 +84,53 @@ TEST_F(CoordinatorTest, TooFewHostsByKeyOnlySaysSo) {
   EXPECT_NE(impossible[0].sentence.find("c: another host key"), std::string::npos);
 }
 
+TEST_F(CoordinatorTest, OneCauseOfAllMissingHostsDecidesAndAMixtureDoesNot) {
+  const auto ended = [&](const Event& of_b, const Event& of_c) {
+    start(3);
+    (void)ready(0ms, kA);
+    for (const auto host : {kB, kC, kS}) {
+      (void)step(0ms, Arrived{host, "boot", 1, Generation{0}});
+    }
+    (void)step(0ms, UnfitReported{kS, true, "s: the data is not there"});
+    (void)step(0ms, of_b);
+    const auto said = of<QuorumImpossible>(step(0ms, of_c));
+    EXPECT_EQ(said.size(), 1U);
+    return said.empty()
+               ? std::string()
+               : std::string(said[0].by_files ? "files" : "") + (said[0].all_by_key ? "key" : "");
+  };
+  const UnfitReported lacks_b{kB, true, "b: the data is not there"};
+  EXPECT_EQ(ended(lacks_b, UnfitReported{kC, true, "c: the data differs"}), "files");
+  EXPECT_EQ(ended(lacks_b, UnfitReported{kC, false, "c: no GPU"}), "") << "hosts are missing";
+}
+
+TEST_F(CoordinatorTest, NoHostMissingIsNeitherKeysNorFiles) {
+  auto strict = policy(3);
+  strict.hosts = {{kA, "a"}, {kB, "b"}, {kC, "c"}};
+  strict.hosts_min = strict.hosts_max = 3;
+  strict.hosts_step = 2;
+  machine_.emplace(strict, Generation{0}, at(0ms));
+  std::vector<QuorumImpossible> said;
+  for (const auto host : {kA, kB, kC}) said = of<QuorumImpossible>(ready(0ms, host));
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_FALSE(said[0].all_by_key);
+  EXPECT_FALSE(said[0].by_files);
+}
+
+TEST_F(CoordinatorTest, AHostThatHashesItsDataIsWaitedForWhileItIsHeard) {
+  for (const auto host : {kA, kB, kS}) (void)ready(0ms, host);
+  (void)step(0ms, Arrived{kC, "boot", 1, Generation{0}});
+  milliseconds now = 0ms;
+  while (now < 120s) {
+    now += 100ms;
+    beat(now, {kA, kB, kC, kS});
+    EXPECT_TRUE(of<QuorumReached>(step(now, DeadlineDue{})).empty());
+  }
+  EXPECT_EQ(machine_->view(kC).state, HostState::connecting);
+  EXPECT_NE(machine_->view(kC).reason.find("the data are read"), std::string::npos);
+  EXPECT_EQ(of<QuorumReached>(step(now, ReadyReported{kC, 2, "10.0.0.2"})).size(), 1U);
+}
+
 TEST_F(CoordinatorTest, RanksAreDenseInFileOrder) {
   all_ready();
   EXPECT_EQ(of<QuorumReached>(last_).size(), 1U);
