@@ -73,7 +73,7 @@ class Job::Impl {
     Instant began, due;
     std::optional<Instant> judge_due;  ///< cause_window
     std::set<HostId> acknowledged, gone;
-    Instant answered;  ///< when the last of those who can answer did; else `began`
+    Instant answered;          ///< when the last of those who can answer did; else `began`
     std::set<HostId> excused;  ///< lost, or their agent is: no answer is to be had
     bool said_aborted = false;
   };

@@ -33,7 +33,7 @@ using nlohmann::json;
 constexpr nanoseconds kWelcomeLimit = 5s;
 constexpr nanoseconds kTakeOverLimit = 5s;
 constexpr std::uint64_t kFreeBytesMin = 1024 * 1024;  // logs, sockets, the lock
-constexpr nanoseconds kLoginLimit = 5s;  // profiles that load modules take seconds
+constexpr nanoseconds kLoginLimit = 5s;               // profiles that load modules take seconds
 constexpr useconds_t kPollMicroseconds = 20'000;
 
 void say(const json& line) {
