@@ -1,0 +1,82 @@
+// Who takes part: from the first quorum to each generation.
+#include <algorithm>
+#include <utility>
+
+#include "rendezvous/coordinator_impl.h"
+
+namespace dlaunch::rendezvous {
+
+void Coordinator::Impl::say_return(HostId id) {
+  if (!started_ || !is_eligible(host(id)) || returning_.erase(id) == 0) return;
+  const auto seating = seats_.judge(eligible({}));
+  const bool joins = !pending_ && seating && seating->members.size() > members_;
+  out_.push_back(HostReturned{id, joins});
+}
+
+std::set<HostId> Coordinator::Impl::eligible(const std::set<HostId>& without) const {
+  std::set<HostId> fit;
+  for (const auto& [id, h] : roster_) {
+    if (is_eligible(h) && !liveness_.is_suspect(id) && !without.contains(id)) fit.insert(id);
+  }
+  return fit;
+}
+
+void Coordinator::Impl::settle(Instant now) {
+  changed_ = false;
+  if (!started_) {
+    judge_start(now);
+    return;
+  }
+  if (pending_) try_form();
+}
+
+void Coordinator::Impl::judge_start(Instant now) {
+  if (hopeless_) return;
+  const bool all_settled = std::none_of(roster_.begin(), roster_.end(),
+                                        [](const auto& entry) { return is_pending(entry.second); });
+  if (!all_settled && now < start_due_) return;
+  if (seats_.judge(eligible({}))) {
+    started_ = true;
+    returning_.clear();
+    out_.push_back(QuorumReached{say_ready(roster_, policy_)});
+    return;
+  }
+  hopeless_ = true;
+  out_.push_back(say_impossible(roster_, policy_));
+}
+
+void Coordinator::Impl::try_form() {
+  for (const auto& [id, h] : roster_) {
+    const bool was_member = h.member || seat_kept_.contains(id);
+    if (pending_->without.contains(id)) continue;
+    Host judged = h;
+    judged.member = was_member;
+    if (is_undecided(judged, liveness_.is_suspect(id))) return;
+  }
+  seat_kept_.clear();
+  const auto seating = seats_.judge(eligible(pending_->without));
+  if (!seating) {
+    if (!pending_->said_impossible) {
+      pending_->said_impossible = true;
+      out_.push_back(CannotForm{say_now(say_missing(roster_))});
+    }
+    return;
+  }
+  form(*seating);
+}
+
+void Coordinator::Impl::form(const Seats::Seating& seating) {
+  seats_.take(seating);
+  members_ = seating.members.size();
+  generation_.value += 1;
+  const std::set<HostId> members(seating.members.begin(), seating.members.end());
+  out_.push_back(Formed{make_plan(generation_, seating, roster_), pending_->reason});
+  pending_.reset();
+  for (auto& [id, h] : roster_) {
+    h.member = members.contains(id);
+    refresh(id);
+  }
+  changed_ = false;
+}
+
+}  // namespace dlaunch::rendezvous

@@ -1,0 +1,104 @@
+// The inside of the coordinator. Included by coordinator*.cpp only.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rendezvous/coordinator.h"
+#include "rendezvous/liveness.h"
+#include "rendezvous/partition.h"
+#include "rendezvous/quarantine.h"
+#include "rendezvous/roster.h"
+#include "rendezvous/seats.h"
+
+namespace dlaunch::rendezvous {
+
+constexpr nanoseconds kStillWaitingEvery = 5s;
+
+class Coordinator::Impl {
+ public:
+  Impl(Policy policy, Generation last, Instant now)
+      : policy_(std::move(policy)),
+        liveness_(policy_.heartbeat, policy_.lost_after),
+        seats_(policy_),
+        partition_(policy_.partition_grace),
+        generation_(last),
+        start_due_(now + policy_.start_timeout),
+        say_due_(now + kStillWaitingEvery) {
+    for (const auto& entry : policy_.hosts) roster_[entry.id].entry = entry;
+  }
+
+  std::vector<Command> step(Instant now, const Event& event);
+  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  [[nodiscard]] HostView view(HostId id) const;
+
+ private:
+  struct Pending {
+    std::set<HostId> without;
+    std::string reason;
+    bool said_impossible = false;
+  };
+
+  Host& host(HostId id);
+  [[nodiscard]] std::string say_now(const std::string& missing) const {
+    return say_ready(roster_, policy_) + "; " + missing;
+  }
+  void wait_until(HostId id, Instant due) { waits_.insert({due, id}); }
+  void refresh(HostId id);
+
+  // ---- events
+  void on(Instant, const LaunchFailed& e);
+  void on(Instant now, const Arrived& e);
+  void on(Instant, const ReadyReported& e);
+  void on(Instant, const UnfitReported& e);
+  void on(Instant, const HostCleaned& e);
+  /// A host that had been away is worth a new generation only where there is room for it.
+  void say_return(HostId id);
+  void on(Instant now, const Heard& e);
+  void on(Instant now, const Closed& e);
+  void on(Instant now, const Stalled&);
+  void on(Instant, const FormAsked& e);
+  void on(Instant now, const HostBlamed& e);
+  void on(Instant, const DataLinkBecame& e);
+  void on(Instant, const DrainAsked& e);
+  void on(Instant, const AddAsked& e);
+  void on(Instant now, const DeadlineDue&);
+
+  // ---- who is gone
+  void on_wait_over(Instant now, HostId id);
+  void on_suspect(Instant now, HostId id);
+  void convict(Instant now);
+  void lose(HostId id, Instant last_heard, std::string sentence);
+
+  // ---- starting and forming
+  [[nodiscard]] std::set<HostId> eligible(const std::set<HostId>& without) const;
+  void settle(Instant now);
+  void judge_start(Instant now);
+  void try_form();
+  void form(const Seats::Seating& seating);
+
+  Policy policy_;
+  Liveness liveness_;
+  Seats seats_;
+  PartitionRule partition_;
+  Quarantine quarantine_;
+  Roster roster_;
+  Generation generation_;
+  Instant start_due_;
+  Instant say_due_;
+  bool started_ = false;
+  bool hopeless_ = false;
+  bool changed_ = false;
+  std::size_t members_ = 0;
+  std::set<HostId> returning_;  ///< away since they were last eligible
+  std::set<HostId> seat_kept_;  ///< members whose agent has a successor
+  std::set<std::pair<Instant, HostId>> waits_;
+  std::optional<Pending> pending_;
+  std::vector<Command> out_;
+};
+
+}  // namespace dlaunch::rendezvous
