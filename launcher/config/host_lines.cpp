@@ -63,7 +63,8 @@ class HostLines {
       rest.remove_prefix(std::min(line.size() + 1, rest.size()));
     }
     if (hosts_.empty() && reading_.empty()) {
-      reading_.add("there are no hosts", "expected one host a line, or a hosts.toml with [[host]]");
+      reading_.add(kFileBegin, "there are no hosts",
+                   "expected one host a line, or a hosts.toml with [[host]]");
     }
     if (!reading_.empty()) return reading_.take();
     return HostsFile{std::move(hosts_), {}};

@@ -257,11 +257,11 @@ void read_host_array(Section& top, Reading& reading, const HostSpec& defaults, H
     Section section(reading, "host", array->get_as<toml::table>(i));
     tables.read(section, defaults);
   }
-  if (count == 0) reading.add("there are no hosts", "expected at least one [[host]]");
+  if (count == 0) reading.add(kFileBegin, "there are no hosts", "expected at least one [[host]]");
   const bool all_spare = std::all_of(file.hosts.begin(), file.hosts.end(),
                                      [](const auto& host) { return host.spare; });
   if (!file.hosts.empty() && all_spare) {
-    reading.add("all hosts are spares", "expected at least one that trains");
+    reading.add(kFileBegin, "all hosts are spares", "expected at least one that trains");
   }
 }
 

@@ -16,6 +16,15 @@ struct Problem {
   std::string expected;  ///< "did you mean `steps`?"; may be empty
 };
 
+/// Where a key is, for problems that are only seen later.
+struct Place {
+  std::uint32_t line = 0;  ///< 0: it is not in the file
+  std::uint32_t column = 0;
+
+  /// Where a key stands is no part of what a file says.
+  friend bool operator==(const Place&, const Place&) { return true; }
+};
+
 /// "train.toml:3:1: unknown key `stepps`; did you mean `steps`?"
 [[nodiscard]] std::string to_text(const Problem& problem);
 /// One line each, sorted by place.

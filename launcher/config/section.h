@@ -21,6 +21,9 @@ constexpr nanoseconds kDurationMax = 30 * 24h;
 /// More say no more; the rest is counted.
 constexpr std::size_t kProblemsMax = 100;
 
+/// For what is missing in a file.
+inline const toml::source_region kFileBegin{{1, 1}, {1, 1}, nullptr};
+
 /// What was found wrong in one file, and which keys were asked for.
 class Reading {
  public:

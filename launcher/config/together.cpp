@@ -27,7 +27,7 @@ std::vector<Problem> check_together(const HostsFile& hosts, const TrainFile& tra
   const auto most = train.job.hosts_max == 0 ? regular : train.job.hosts_max;
   const auto least = train.job.hosts_min == 0 ? std::min(most, regular) : train.job.hosts_min;
   if (least > hosts.hosts.size()) {
-    problems.push_back({file, 0, 0,
+    problems.push_back({file, train.hosts_place.line, train.hosts_place.column,
                         "`hosts` in [job] wants at least " + std::to_string(least) +
                             " hosts, there are " + std::to_string(hosts.hosts.size()),
                         "expected more hosts in the hosts file, or a lower minimum"});
@@ -35,7 +35,7 @@ std::vector<Problem> check_together(const HostsFile& hosts, const TrainFile& tra
   const auto ranks = ranks_max(hosts, most);
   const auto batches = train.trainer ? train.trainer->logical_batches : 0;
   if (batches != 0 && batches < ranks) {
-    problems.push_back({file, 0, 0,
+    problems.push_back({file, train.logical_batches_place.line, train.logical_batches_place.column,
                         "`logical_batches` in [trainer] is " + std::to_string(batches) +
                             ", the job can have " + std::to_string(ranks) + " ranks",
                         "expected at least " + std::to_string(std::bit_ceil(ranks)) +

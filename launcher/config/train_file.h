@@ -101,6 +101,11 @@ struct RecoverySection {
   friend bool operator==(const RecoverySection&, const RecoverySection&) = default;
 };
 
+/// What "auto" means for lost_after; and a host is not lost for want of fewer heartbeats.
+constexpr nanoseconds kLostAfterTrainer = 600ms;
+constexpr nanoseconds kLostAfterProgram = 5s;
+constexpr int kHeartbeatsPerLostAfter = 5;
+
 struct HealthSection {
   nanoseconds heartbeat = 100ms;
   std::optional<nanoseconds> lost_after;  ///< nullopt: auto
@@ -118,6 +123,8 @@ struct TrainFile {
   CheckpointSection checkpoint;
   RecoverySection recovery;
   HealthSection health;
+  Place hosts_place;                 ///< of `hosts` in [job]
+  Place logical_batches_place;       ///< of `logical_batches` in [trainer]
   std::vector<std::string> notices;  ///< what is accepted but has no effect yet
 
   friend bool operator==(const TrainFile&, const TrainFile&) = default;

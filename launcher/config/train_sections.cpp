@@ -277,9 +277,18 @@ void read_recovery(Section section, RecoverySection& recovery) {
   section.finish();
 }
 
-void read_health(Section section, HealthSection& health) {
+void read_health(Section section, TrainFile& train) {
+  auto& health = train.health;
   section.duration("heartbeat", health.heartbeat, kHeartbeatMin);
   section.duration_or_auto("lost_after", health.lost_after, kLostAfterMin);
+  const auto lost_after =
+      health.lost_after.value_or(train.trainer ? kLostAfterTrainer : kLostAfterProgram);
+  const auto longest = lost_after / kHeartbeatsPerLostAfter;
+  if (section.has("heartbeat") && health.heartbeat > longest) {
+    train.notices.push_back("[health] heartbeat: " + format_duration(health.heartbeat) +
+                            " becomes " + format_duration(longest) + ", a fifth of lost_after (" +
+                            format_duration(lost_after) + ")");
+  }
   section.duration_or_auto("hang_floor", health.hang_floor, 100ms);
   section.duration("start_limit", health.start_limit, 1s);
   section.duration("checkpoint_limit", health.checkpoint_limit, 1s);

@@ -23,6 +23,6 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
 void read_program(Section section, ProgramSection& program, const TrainContext& context);
 void read_checkpoint(Section section, TrainFile& train, const TrainContext& context);
 void read_recovery(Section section, RecoverySection& recovery);
-void read_health(Section section, HealthSection& health);
+void read_health(Section section, TrainFile& train);
 
 }  // namespace dlaunch::launcher::config

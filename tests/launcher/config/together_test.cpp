@@ -30,15 +30,16 @@ TEST(Together, FilesThatFitAreFine) {
 }
 
 TEST(Together, TooFewHostsAreAProblem) {
-  EXPECT_EQ(together(kFour, std::string("[job]\nhosts = 5\n") + kTrainer),
-            "train.toml: `hosts` in [job] wants at least 5 hosts, there are 4; expected more hosts "
-            "in the hosts file, or a lower minimum\n");
+  EXPECT_EQ(
+      together(kFour, std::string("[job]\nhosts = 5\n") + kTrainer),
+      "train.toml:2:9: `hosts` in [job] wants at least 5 hosts, there are 4; expected more hosts "
+      "in the hosts file, or a lower minimum\n");
 }
 
 TEST(Together, EveryRankMustHaveAMicroBatch) {
   EXPECT_EQ(
       together(kFour, std::string("[trainer]\nlogical_batches = 4\n") + kTrainer),
-      "train.toml: `logical_batches` in [trainer] is 4, the job can have 6 ranks; expected at "
+      "train.toml:2:19: `logical_batches` in [trainer] is 4, the job can have 6 ranks; expected at "
       "least 8, so that every rank has something to do\n");
   EXPECT_EQ(
       together(kFour, std::string("[job]\nhosts = 2\n[trainer]\nlogical_batches = 4\n") + kTrainer),

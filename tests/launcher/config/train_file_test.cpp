@@ -199,7 +199,7 @@ train.toml:14:14: unknown key `proces` in [recovery.restarts]; did you mean `pro
 
 TEST(TrainFile, RefusesWhatIsWrong) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "train.toml: there is nothing to run; expected [trainer] or [program]"},
+      {"", "train.toml:1:1: there is nothing to run; expected [trainer] or [program]"},
       {std::string(kTrainer) + kProgram, "train.toml:3:1: [trainer] and [program] are both given"},
       {"trainer = 1\n", "expected a table [trainer]"},
       {"[trainr]\n", "unknown section [trainr]; did you mean `trainer`?"},
@@ -337,6 +337,20 @@ TEST(TrainFile, InheritsByNameAndByBeginning) {
             (std::map<std::string, std::string>{{"PATH", "/bin"}, {"CONDA_PREFIX", "/c"}}));
   EXPECT_EQ(inherited(shell, {"*"}), shell);
   EXPECT_TRUE(inherited(shell, {}).empty());
+}
+
+TEST(TrainFile, SaysWhenTheHeartbeatIsShortened) {
+  const auto notices = [](const std::string& health) {
+    const auto parsed = parse_train_text("[health]\n" + health + "\n" + kTrainer);
+    EXPECT_EQ(problems_of(parsed), "");
+    return std::get<TrainFile>(parsed).notices;
+  };
+  EXPECT_THAT(notices("heartbeat = \"120 ms\""), testing::IsEmpty());
+  EXPECT_THAT(notices("lost_after = \"200 ms\""), testing::IsEmpty()) << "it was not wished for";
+  EXPECT_THAT(
+      notices("heartbeat = \"200 ms\""),
+      testing::ElementsAre("[health] heartbeat: 200 ms becomes 120 ms, a fifth of lost_after "
+                           "(600 ms)"));
 }
 
 }  // namespace
