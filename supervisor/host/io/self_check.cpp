@@ -19,7 +19,7 @@
 #include "base/content_hash.h"
 #include "base/io/clock.h"
 #include "base/io/files.h"
-#include "supervisor/host/io/known_hashes.h"
+#include "base/io/known_hashes.h"
 #include "supervisor/host/io/oom.h"
 
 namespace dlaunch::supervisor::host {

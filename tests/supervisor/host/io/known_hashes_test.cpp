@@ -1,4 +1,4 @@
-#include "supervisor/host/io/known_hashes.h"
+#include "base/io/known_hashes.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,7 +9,7 @@
 
 #include "base/io/clock.h"
 
-namespace dlaunch::supervisor::host {
+namespace dlaunch {
 namespace {
 
 class Hashes : public testing::Test {
@@ -65,4 +65,4 @@ TEST_F(Hashes, AreNothingWhenTheirFileIsNotUnderstood) {
 }
 
 }  // namespace
-}  // namespace dlaunch::supervisor::host
+}  // namespace dlaunch

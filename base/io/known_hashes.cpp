@@ -1,4 +1,4 @@
-#include "supervisor/host/io/known_hashes.h"
+#include "base/io/known_hashes.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 
-namespace dlaunch::supervisor::host {
+namespace dlaunch {
 namespace {
 
 constexpr std::size_t kEntriesMax = 64;  // the trainer and the data of a user's last jobs
@@ -72,4 +72,4 @@ void KnownHashes::save() const {
   if (::rename(part.c_str(), path_.c_str()) != 0) ::unlink(part.c_str());
 }
 
-}  // namespace dlaunch::supervisor::host
+}  // namespace dlaunch

@@ -1,5 +1,5 @@
-// Hashes of large files from earlier self-checks on this host, so that a start does not read the
-// trainer and the data again.
+// Hashes of large files from earlier starts, so that one does not read the trainer and the data
+// again.
 #pragma once
 
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <string>
 
-namespace dlaunch::supervisor::host {
+namespace dlaunch {
 
 /// An entry holds while the file has the same inode, size and times; what changed in the last
 /// seconds is never kept, because a second change might leave the same times. Agents of several
@@ -31,4 +31,4 @@ class KnownHashes {
   bool changed_ = false;
 };
 
-}  // namespace dlaunch::supervisor::host
+}  // namespace dlaunch
