@@ -12,27 +12,24 @@
 #include <memory>
 #include <optional>
 
-#include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
+#include "launcher/io/deadline.h"
+#include "launcher/io/resolve.h"
+#include "launcher/io/ssh_dial.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 constexpr const char* kAny = "0.0.0.0";
-// Names are looked up one after the other; what is left then gets all addresses.
+// For all names together; those without an answer then get all addresses.
 constexpr nanoseconds kLookupLimit = 3s;
 constexpr std::uint16_t kAnyPort = 9;  // a UDP connect sends nothing
 
-using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
-
-AddressList look_up(const std::string& name) {
-  addrinfo hints{};
-  hints.ai_family = AF_UNSPEC;
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int result = ::getaddrinfo(name.c_str(), std::to_string(kAnyPort).c_str(), &hints, &found);
-  return {result == 0 ? found : nullptr, &::freeaddrinfo};
+io::Addresses look_up(const std::string& name, const io::Deadline& deadline) {
+  const io::Interrupt never;
+  auto found = io::resolve(name, kAnyPort, deadline, never);
+  return found ? std::move(*found) : nullptr;
 }
 
 std::optional<std::string> text_of(const sockaddr* address) {
@@ -82,14 +79,14 @@ void add_once(std::vector<std::string>& list, const std::string& address) {
 }
 
 void by_routes(const config::HostsFile& hosts, ListenAddresses& addresses) {
-  const auto end = monotonic_now() + kLookupLimit;
+  const io::Deadline deadline(kLookupLimit);
   bool all_known = true;
   for (const auto& host : hosts.hosts) {
     if (host.transport == config::Transport::local) continue;
     // Behind a jump host the route says little, and an alias of SSH's settings has no address here.
     std::optional<std::string> local;
-    if (monotonic_now() < end) {
-      const auto found = look_up(host.address);
+    if (!deadline.over()) {
+      const auto found = look_up(host.address, deadline);
       if (found) local = local_address_towards(*found);
     }
     if (local) {
@@ -111,7 +108,7 @@ Result<ListenAddresses> find_listen_addresses(const config::HostsFile& hosts) {
   });
   const auto& wished = hosts.network.controller_address;
   if (!wished.empty()) {
-    const auto found = look_up(wished);
+    const auto found = look_up(wished, io::Deadline(kLookupLimit));
     const auto numeric = found ? text_of(found->ai_addr) : std::nullopt;
     if (!numeric) {
       return failure(std::error_code(), "[network] controller_address = \"" + wished +
@@ -137,8 +134,15 @@ Result<ListenAddresses> find_listen_addresses(const config::HostsFile& hosts) {
 
 std::vector<std::string> candidates(const ListenAddresses& addresses,
                                     const config::HostSpec& host) {
-  if (host.transport == config::Transport::local) return {kLoopback};
   std::vector<std::string> list;
+  if (host.transport == config::Transport::local) {
+    // Beside hosts elsewhere its workers must be reached from there: the address of the connection
+    // is where they listen. A translator's address is not ours to dial.
+    const bool ours = addresses.bind != std::vector<std::string>{kAny};
+    if (ours) list = addresses.announce;
+    add_once(list, kLoopback);
+    return list;
+  }
   const auto found = addresses.likeliest.find(host.address);
   if (found != addresses.likeliest.end()) list.push_back(found->second);
   for (const auto& address : addresses.announce) add_once(list, address);
