@@ -131,7 +131,8 @@ class Attempt {
 
 class Planter::Pool {
  public:
-  explicit Pool(std::vector<launch::AgentBinary> agents) : agents_(std::move(agents)) {}
+  Pool(std::vector<launch::AgentBinary> agents, std::shared_ptr<SshConfig> config)
+      : agents_(std::move(agents)), config_(std::move(config)) {}
 
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -180,14 +181,14 @@ class Planter::Pool {
       waiting_.pop_front();
       const auto job = std::prev(running_.end());
       lock.unlock();
-      Attempt(**job, agents_, config_).carry_out();
+      Attempt(**job, agents_, *config_).carry_out();
       lock.lock();
       running_.erase(job);
     }
   }
 
   const std::vector<launch::AgentBinary> agents_;
-  SshConfig config_;
+  const std::shared_ptr<SshConfig> config_;
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::unique_ptr<Job>> waiting_;
@@ -197,8 +198,8 @@ class Planter::Pool {
   bool ending_ = false;
 };
 
-Planter::Planter(std::vector<launch::AgentBinary> agents)
-    : pool_(std::make_unique<Pool>(std::move(agents))) {}
+Planter::Planter(std::vector<launch::AgentBinary> agents, std::shared_ptr<SshConfig> config)
+    : pool_(std::make_unique<Pool>(std::move(agents), std::move(config))) {}
 
 Planter::~Planter() = default;
 

@@ -35,6 +35,8 @@ struct PlantRequest {
   protocol::Bootstrap bootstrap;
 };
 
+class SshConfig;
+
 /// Something the user should know: a host key that was accepted, a setting that is not honoured.
 struct PlantNotice {
   HostId host;
@@ -49,7 +51,8 @@ class Planter {
   /// As many as the launch has in flight at once (Policy::total_max).
   static constexpr std::uint32_t kThreadsMax = 64;
 
-  explicit Planter(std::vector<launch::AgentBinary> agents);
+  /// `config` may be shared with who asks for settings early.
+  Planter(std::vector<launch::AgentBinary> agents, std::shared_ptr<SshConfig> config);
   Planter(const Planter&) = delete;
   Planter& operator=(const Planter&) = delete;
   /// Cancels everything and waits for the threads.

@@ -112,7 +112,7 @@ Result<void> ControllerShell::open() {
 int ControllerShell::run() {
   if (!store_.notice().empty()) say(store_.notice());
   writer_.emplace(std::move(store_), writer_handlers());
-  planter_.emplace(parts_.agents);
+  planter_.emplace(parts_.agents, parts_.ssh);
   parts_.log->info("{} {} incarnation {} listens on port {}", parts_.input.id,
                    parts_.setting.job.job_name, parts_.start.incarnation.value, port_);
   for (const auto& notice : parts_.files.train.notices) say(notice);

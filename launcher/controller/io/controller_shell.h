@@ -18,6 +18,7 @@
 #include "launcher/controller/io/store_writer.h"
 #include "launcher/controller/job_input.h"
 #include "launcher/controller/output_tail.h"
+#include "launcher/io/ssh_config.h"
 #include "launcher/io/ssh_planter.h"
 #include "rendezvous/io/tls_server.h"
 
@@ -29,6 +30,7 @@ namespace dlaunch::launcher::controller {
 
 /// Everything that was read before the controller can begin.
 struct ShellParts {
+  std::shared_ptr<io::SshConfig> ssh;
   std::string directory;
   JobInput input;
   JobFiles files;

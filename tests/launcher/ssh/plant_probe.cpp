@@ -11,6 +11,7 @@
 #include <set>
 
 #include "launcher/io/agent_binaries.h"
+#include "launcher/io/ssh_config.h"
 #include "launcher/io/ssh_planter.h"
 #include "launcher/launch/launch.h"
 
@@ -195,7 +196,7 @@ int run(const Settings& settings) {
     return 1;
   }
   const auto open_before = open_files();
-  io::Planter planter({*agent});
+  io::Planter planter({*agent}, std::make_shared<io::SshConfig>());
   Probe(settings, hosts, std::move(policy), planter).run();
   if (open_files() - open_before > settings.files_left) {
     std::cerr << open_files() - open_before << " files were left open\n";
