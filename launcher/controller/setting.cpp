@@ -6,6 +6,7 @@
 
 #include "base/overloaded.h"
 #include "protocol/json_text.h"
+#include "supervisor/job/checkpoints.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -15,16 +16,12 @@ using config::Transport;
 using nlohmann::json;
 
 constexpr nanoseconds kSuccessorSlack = 300ms;  // fork, TLS and hello, on a busy host
-constexpr nanoseconds kLostAfterTrainer = 600ms;
-constexpr nanoseconds kLostAfterProgram = 5s;
 constexpr nanoseconds kLeaseTrainer = 60s;
 constexpr nanoseconds kLeaseProgram = 10s;
 constexpr nanoseconds kHangFloorTrainer = 60s;
 constexpr nanoseconds kHangFloorProgram = 10min;
 // One core of the controller serves 40,000 frames a second with room to spare.
 constexpr nanoseconds kHeartbeatPerHost = 25us;
-constexpr int kHeartbeatsPerLostAfter = 5;
-constexpr std::uint32_t kLogicalBatchesDefault = 8;
 
 std::uint32_t in_milliseconds(nanoseconds duration) {
   return static_cast<std::uint32_t>(duration / 1ms);
@@ -60,29 +57,30 @@ std::uint64_t ranks_max(const JobFiles& files, std::uint32_t hosts_max) {
   return ranks;
 }
 
-std::string trainer_settings(const config::TrainFile& train, std::uint64_t ranks) {
+std::string trainer_settings(const config::TrainFile& train) {
   const auto& trainer = *train.trainer;
   const auto* steps = std::get_if<config::EverySteps>(&train.checkpoint.every);
-  const auto batches =
-      trainer.logical_batches != 0 ? trainer.logical_batches : default_logical_batches(ranks);
-  return protocol::json_text({{"strategy", trainer.strategy},
-                              {"steps", trainer.steps},
-                              {"logical_batches", batches},
-                              {"micro_batch", trainer.micro_batch},
-                              {"learning_rate", trainer.learning_rate},
-                              {"seed", trainer.seed},
-                              {"warmup_steps", trainer.warmup_steps},
-                              {"weight_decay", trainer.weight_decay},
-                              {"clip", trainer.clip},
-                              {"betas", trainer.betas},
-                              {"model",
-                               {{"layers", trainer.model.layers},
-                                {"width", trainer.model.width},
-                                {"heads", trainer.model.heads},
-                                {"context", trainer.model.context}}},
-                              {"data", {{"text", trainer.text}}},
-                              {"checkpoint_every_steps", steps == nullptr ? 0 : steps->steps},
-                              {"threads", 1}});
+  nlohmann::json settings = {{"strategy", trainer.strategy},
+                             {"steps", trainer.steps},
+
+                             {"micro_batch", trainer.micro_batch},
+                             {"learning_rate", trainer.learning_rate},
+                             {"seed", trainer.seed},
+                             {"warmup_steps", trainer.warmup_steps},
+                             {"weight_decay", trainer.weight_decay},
+                             {"clip", trainer.clip},
+                             {"betas", trainer.betas},
+                             {"model",
+                              {{"layers", trainer.model.layers},
+                               {"width", trainer.model.width},
+                               {"heads", trainer.model.heads},
+                               {"context", trainer.model.context}}},
+                             {"data", {{"text", trainer.text}}},
+                             {"checkpoint_every_steps", steps == nullptr ? 0 : steps->steps},
+                             {"threads", 1}};
+  // Left to the checkpoint, or to the ranks that there are at the start.
+  if (trainer.logical_batches != 0) settings["logical_batches"] = trainer.logical_batches;
+  return protocol::json_text(settings);
 }
 
 std::string trainer_path(const JobInput& input) {
@@ -193,12 +191,6 @@ void fill_job(const JobInput& input, const config::TrainFile& train, supervisor:
 
 }  // namespace
 
-std::uint32_t default_logical_batches(std::uint64_t ranks) {
-  std::uint32_t batches = kLogicalBatchesDefault;
-  while (batches < ranks) batches *= 2;
-  return batches;
-}
-
 Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
                              Surroundings surroundings) {
   const auto count = count_hosts(files);
@@ -210,18 +202,22 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
   fill_hosts(files, setting);
   fill_job(input, train, setting.job);
   if (train.trainer) {
-    setting.job.trainer_settings = trainer_settings(train, ranks_max(files, count->max));
+    setting.job.trainer_settings = trainer_settings(train);
+    if (train.trainer->logical_batches == 0) {
+      setting.job.logical_batches_min =
+          supervisor::job::default_logical_batches(ranks_max(files, count->max));
+    }
   }
 
   auto& rendezvous = setting.rendezvous;
   rendezvous.hosts_min = count->min;
   rendezvous.hosts_max = count->max;
   rendezvous.hosts_step = train.job.hosts_step;
-  rendezvous.lost_after =
-      train.health.lost_after.value_or(train.trainer ? kLostAfterTrainer : kLostAfterProgram);
+  rendezvous.lost_after = train.health.lost_after.value_or(
+      train.trainer ? config::kLostAfterTrainer : config::kLostAfterProgram);
   const auto hosts = static_cast<std::int64_t>(files.hosts.hosts.size());
   setting.heartbeat = std::min(std::max(train.health.heartbeat, hosts * kHeartbeatPerHost),
-                               rendezvous.lost_after / kHeartbeatsPerLostAfter);
+                               rendezvous.lost_after / config::kHeartbeatsPerLostAfter);
   rendezvous.heartbeat = setting.heartbeat;
   // A host whose processes are all dead is given up about as soon as a silent one.
   rendezvous.successor_limit =

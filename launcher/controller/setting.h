@@ -25,8 +25,4 @@ struct Surroundings {
 [[nodiscard]] Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
                                            Surroundings surroundings);
 
-/// Micro-batches of a step when train.toml does not say: 8, or the next power of two that gives
-/// each of `ranks_max` ranks one.
-[[nodiscard]] std::uint32_t default_logical_batches(std::uint64_t ranks_max);
-
 }  // namespace dlaunch::launcher::controller

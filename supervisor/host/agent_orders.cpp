@@ -1,7 +1,9 @@
 // The controller's orders. Each is carried out once, however often it comes.
 #include <array>
+#include <nlohmann/json.hpp>
 #include <utility>
 
+#include "protocol/json_text.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent_impl.h"
 
@@ -18,6 +20,15 @@ std::string hex(const std::string& bytes) {
     text.push_back(kDigits.at(byte & 15U));
   }
   return text;
+}
+
+/// The settings of the job, with what was decided at its start.
+std::string settings_with(const std::string& settings, const protocol::Assign& order) {
+  if (!order.has_logical_batches()) return settings;
+  auto whole = nlohmann::json::parse(settings, nullptr, false);
+  if (!whole.is_object()) return settings;
+  whole["logical_batches"] = order.logical_batches();
+  return protocol::json_text(whole);
 }
 
 }  // namespace
@@ -238,7 +249,7 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
         job_.checkpoint_directory() + "/step-" + std::to_string(order.restore_step())};
   }
   assign.checkpoint_directory = job_.checkpoint_directory();
-  assign.trainer = job_.trainer_settings();
+  assign.trainer = settings_with(job_.trainer_settings(), order);
   for (auto& [rank, worker] : workers_) {
     assign.rank = rank;
     assign.local_rank = worker.local_rank;

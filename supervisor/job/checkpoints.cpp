@@ -12,6 +12,7 @@ namespace {
 using nlohmann::json;
 
 /// What the weights after step N depend on. The schedule's length and how often to save may change.
+constexpr std::uint32_t kLogicalBatchesDefault = 8;
 constexpr std::array kMatching = {"model",       "data",          "seed",         "logical_batches",
                                   "micro_batch", "learning_rate", "warmup_steps", "weight_decay",
                                   "clip",        "betas"};
@@ -91,6 +92,20 @@ void Checkpoints::committed(Step step) {
 std::optional<Step> Checkpoints::newest() const {
   if (steps_.empty()) return std::nullopt;
   return *steps_.rbegin();
+}
+
+std::uint32_t default_logical_batches(std::uint64_t ranks) {
+  std::uint32_t batches = kLogicalBatchesDefault;
+  while (batches < ranks) batches *= 2;
+  return batches;
+}
+
+std::optional<std::uint32_t> logical_batches_of(const std::string& config) {
+  const auto there = json::parse(config, nullptr, false);
+  if (!there.is_object()) return std::nullopt;
+  const auto found = there.find("logical_batches");
+  if (found == there.end() || !found->is_number_unsigned()) return std::nullopt;
+  return found->get<std::uint32_t>();
 }
 
 std::vector<std::string> judge_match(const std::string& settings, const std::string& config) {

@@ -50,6 +50,12 @@ class Checkpoints {
   nanoseconds save_cost_{};
 };
 
+/// Micro-batches of a step when the user does not say: 8, or the next power of two that gives each
+/// rank one.
+[[nodiscard]] std::uint32_t default_logical_batches(std::uint64_t ranks);
+/// Those that a checkpoint's `config` was trained with; nullopt: it does not say.
+[[nodiscard]] std::optional<std::uint32_t> logical_batches_of(const std::string& config);
+
 /// The differences that make a checkpoint unfit for this job, as "model.layers is 4 here, 6 in the
 /// checkpoint", empty when it fits. Both texts are JSON objects; `steps` and the like may differ.
 [[nodiscard]] std::vector<std::string> judge_match(const std::string& settings,

@@ -197,7 +197,8 @@ class Job::Impl {
   bool must_be_empty_;  ///< --fresh, until the directory has been looked at
   std::string data_;    ///< of the training data, as in a manifest
   std::optional<Step> restore_step_;
-  std::optional<Step> best_step_;  ///< highest ever completed by all ranks
+  std::optional<std::uint32_t> logical_batches_;  ///< of the checkpoint, or chosen at the start
+  std::optional<Step> best_step_;                 ///< highest ever completed by all ranks
   std::uint32_t without_progress_ = 0;
   std::uint32_t free_retries_ = 0;
   bool advanced_ = false;                 ///< this generation completed a step

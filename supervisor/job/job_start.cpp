@@ -188,6 +188,14 @@ void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
   }
   if (!policy_.trainer && assign.endpoints_size() > 0) master_port_ = assign.endpoints(0).port();
   if (restore_step_) assign.set_restore_step(restore_step_->value);
+  if (policy_.logical_batches_min > 0) {
+    // Once chosen it stays, whatever ranks come and go: the result must not depend on them.
+    if (!logical_batches_) {
+      logical_batches_ =
+          std::max(policy_.logical_batches_min, default_logical_batches(plan_.world_size));
+    }
+    assign.set_logical_batches(*logical_batches_);
+  }
   send_all(std::move(frame));
 }
 

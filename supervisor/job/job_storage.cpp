@@ -93,6 +93,7 @@ void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFo
                                               " is of another run: " + join(differences) +
                                               "; use the same settings, or another directory");
     }
+    if (const auto batches = logical_batches_of(fact.config())) logical_batches_ = batches;
   }
   must_be_empty_ = false;
   restore_step_ = newest;

@@ -25,9 +25,11 @@ using CheckpointEvery = std::variant<EveryAuto, EverySteps, EveryTime>;
 struct Policy {
   std::string job_id;
   std::string job_name;
-  bool trainer = true;               ///< else any other program
-  std::uint64_t steps = 0;           ///< [trainer] only
-  std::string trainer_settings;      ///< JSON, compared with a checkpoint's `config`
+  bool trainer = true;           ///< else any other program
+  std::uint64_t steps = 0;       ///< [trainer] only
+  std::string trainer_settings;  ///< JSON, compared with a checkpoint's `config`
+  /// The least that each rank of the largest job has one of; 0: trainer_settings says how many.
+  std::uint32_t logical_batches_min = 0;
   std::string checkpoint_directory;  ///< empty: the program keeps its own
   CheckpointEvery every = EveryAuto{};
   std::uint32_t keep = 3;

@@ -91,13 +91,15 @@ TEST_F(SettingTest, ATrainerIsToldItsSettingsAndItsDataIsCompared) {
   EXPECT_EQ(setting.welcome.job().checks_size(), 2);
 }
 
-TEST_F(SettingTest, LogicalBatchesAreAPowerOfTwoThatGivesEachRankOne) {
-  EXPECT_EQ(default_logical_batches(1), 8U);
-  EXPECT_EQ(default_logical_batches(8), 8U);
-  EXPECT_EQ(default_logical_batches(9), 16U);
-  EXPECT_EQ(default_logical_batches(24), 32U);
+TEST_F(SettingTest, LogicalBatchesAreLeftToTheStartUnlessTheyAreSaid) {
   for (auto& host : files_.hosts.hosts) host.workers = 8;
-  EXPECT_EQ(json::parse(make().job.trainer_settings).at("logical_batches"), 16);
+  const auto left = make();
+  EXPECT_FALSE(json::parse(left.job.trainer_settings).contains("logical_batches"));
+  EXPECT_EQ(left.job.logical_batches_min, 16U);
+  files_.train.trainer->logical_batches = 32;
+  const auto said = make();
+  EXPECT_EQ(json::parse(said.job.trainer_settings).at("logical_batches"), 32);
+  EXPECT_EQ(said.job.logical_batches_min, 0U);
 }
 
 TEST_F(SettingTest, HostsDefaultToAllThatAreNotSpares) {

@@ -181,6 +181,7 @@ void Conversation::job(Words& words) {
   policy_.trainer = !words.has("program");
   policy_.steps = words.number("steps", 100);
   policy_.trainer_settings = words.get("settings", "{}");
+  policy_.logical_batches_min = static_cast<std::uint32_t>(words.number("batches_min", 0));
   policy_.checkpoint_directory = words.get("directory", policy_.trainer ? "/ckpt" : "");
   if (const auto every = words.get("every", ""); !every.empty()) {
     policy_.every = EveryTime{duration(every)};

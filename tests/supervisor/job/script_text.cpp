@@ -87,7 +87,10 @@ class Speaker {
         const auto& assign = body.assign();
         return "assign, " + std::to_string(assign.endpoints_size()) + " endpoints, " +
                (assign.has_restore_step() ? "restore " + std::to_string(assign.restore_step())
-                                          : std::string("fresh"));
+                                          : std::string("fresh")) +
+               (assign.has_logical_batches()
+                    ? ", " + std::to_string(assign.logical_batches()) + " batches"
+                    : "");
       }
       case ControllerFrame::kGo:
         return "go";
