@@ -94,15 +94,17 @@ Result<void> in_transaction(Sqlite& database, Body body) {
   return done;
 }
 
-Result<void> set_up(Sqlite& database, const char* schema, bool network, const char* synchronous) {
-  const std::string journal_mode = network ? "PRAGMA locking_mode = EXCLUSIVE; "
-                                             "PRAGMA journal_mode = DELETE;"
-                                           : "PRAGMA journal_mode = WAL;";
-  if (auto set = database.execute(journal_mode + " PRAGMA synchronous = " + synchronous + ";");
-      !set) {
-    return set;
-  }
-  return database.execute(schema);
+/// Each wait for the disk is a wait of the start. In WAL mode the first decision's commit takes the
+/// schema to the disk with it.
+Result<void> set_up(Sqlite& database, const char* schema, bool network, bool durable) {
+  std::string mode = durable ? "" : "PRAGMA synchronous = OFF; ";
+  mode += network ? "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE;"
+                  : "PRAGMA journal_mode = WAL;";
+  if (durable && !network) mode += " PRAGMA synchronous = NORMAL;";
+  if (auto set = database.execute(mode); !set) return set;
+  auto made = in_transaction(database, [&] { return database.execute(schema); });
+  if (!made || !durable) return made;
+  return database.execute("PRAGMA synchronous = FULL;");
 }
 
 }  // namespace
@@ -122,12 +124,12 @@ Result<RunStore> RunStore::open(const std::string& directory) {
   const bool network = is_on_network(directory);
   auto database = Sqlite::open(run_path(directory), Sqlite::Mode::write);
   if (!database) return tl::unexpected(database.error());
-  if (auto set = set_up(*database, kRunSchema, network, "FULL"); !set) {
+  if (auto set = set_up(*database, kRunSchema, network, true); !set) {
     return tl::unexpected(set.error());
   }
   auto metrics = Sqlite::open(directory + "/metrics.db", Sqlite::Mode::write);
   if (!metrics) return tl::unexpected(metrics.error());
-  if (auto set = set_up(*metrics, kMetricsSchema, network, "OFF"); !set) {
+  if (auto set = set_up(*metrics, kMetricsSchema, network, false); !set) {
     return tl::unexpected(set.error());
   }
   RunStore store(directory, std::move(*database), std::move(*metrics));
@@ -191,7 +193,12 @@ Result<RunStart> RunStore::begin(const RunOwner& owner) {
 }
 
 Result<void> RunStore::set_port(std::uint16_t port) {
-  return set_meta(run_, "port", std::to_string(port));
+  // Of use to the next controller after a crash of this one; after a crash of the machine no agent
+  // dials this port any more.
+  if (auto less = run_.execute("PRAGMA synchronous = NORMAL;"); !less) return less;
+  auto done = set_meta(run_, "port", std::to_string(port));
+  if (auto full = run_.execute("PRAGMA synchronous = FULL;"); !full) return full;
+  return done;
 }
 
 Result<void> RunStore::write(const std::vector<Row>& rows) {
