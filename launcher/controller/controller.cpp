@@ -109,9 +109,7 @@ class Controller::Impl {
       inner_.push_back(launch::Event{launch::StartAll{}});
     }
     if (due(launch_.next_deadline())) inner_.push_back(launch::Event{launch::DeadlineDue{}});
-    if (due(coordinator_.next_deadline())) {
-      tell(rendezvous::DeadlineDue{});
-    }
+    if (due(coordinator_.next_deadline())) tell(rendezvous::DeadlineDue{});
     if (due(job_.next_deadline())) inner_.push_back(job::Event{job::DeadlineDue{}});
     if (due(leave_due_)) end();
   }
@@ -185,22 +183,25 @@ class Controller::Impl {
   }
 
   void on_ready(const AgentFrameCame& e, Host& host) {
-    const auto& ready = e.frame.ready();
-    host.facts = ready.facts();
-    const auto wish = setting_.host_wishes.find(e.host);
-    const auto gpus = wish == setting_.host_wishes.end() ? 0 : wish->second.gpus;
-    const auto verdict = preflight_.judge(host.name, ready, gpus);
+    host.facts = e.frame.ready().facts();
+    const auto gpus = gpus_wanted(setting_, e.host);
+    const auto judged = preflight_.take(e.host, host.name, e.frame.ready(), gpus);
+    for (const auto& [id, verdict] : judged) on_judged(id, verdict);
+  }
+
+  void on_judged(HostId id, const Preflight::Verdict& verdict) {
+    auto& host = hosts_.at(id);
+    if (host.connection == 0) return;
     if (!verdict.fit) {
       out_.push_back(Say{host.name + ": " + verdict.sentence});
-      tell(rendezvous::UnfitReported{e.host, verdict.by_files, verdict.sentence});
-      return;
+      return tell(rendezvous::UnfitReported{id, verdict.by_files, verdict.sentence});
     }
-    if (auto data = data_of(setting_.welcome.job(), ready)) {
+    if (auto data = data_of(setting_.welcome.job(), preflight_.report_of(id))) {
       inner_.push_back(job::Event{job::DataKnown{std::move(*data)}});
     }
-    inner_.push_back(job::Event{job::FingerprintKnown{e.host, host.facts.fingerprint()}});
-    out_.push_back(FromJob{record("host_ready", e.host, host.facts.data_address())});
-    tell(rendezvous::ReadyReported{e.host, host.facts.workers(), host.facts.data_address()});
+    inner_.push_back(job::Event{job::FingerprintKnown{id, host.facts.fingerprint()}});
+    out_.push_back(FromJob{record("host_ready", id, host.facts.data_address())});
+    tell(rendezvous::ReadyReported{id, host.facts.workers(), host.facts.data_address()});
   }
 
   void send(std::vector<HostId> hosts, Generation generation, ControllerFrame frame) {
@@ -300,6 +301,7 @@ class Controller::Impl {
   }
   void carry(Instant, rendezvous::StillWaiting& c) { out_.push_back(Say{std::move(c.sentence)}); }
   void carry(Instant, rendezvous::Formed& c) {
+    preflight_.settle();
     newest_ = c.plan.generation;
     members_.clear();
     for (const auto& member : c.plan.members) members_.insert(member.host);
@@ -366,7 +368,7 @@ class Controller::Impl {
   launch::Launch launch_;
   rendezvous::Coordinator coordinator_;
   job::Job job_;
-  Preflight preflight_;
+  Preflight preflight_{setting_.own_files};
   StandingOrders orders_;
   std::map<HostId, Host> hosts_;
   std::size_t connected_ = 0;

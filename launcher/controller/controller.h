@@ -13,6 +13,7 @@
 #include "base/time.h"
 #include "launcher/controller/command.h"
 #include "launcher/controller/event.h"
+#include "launcher/controller/preflight.h"
 #include "launcher/launch/launch.h"
 #include "rendezvous/coordinator.h"
 #include "supervisor/job/job.h"
@@ -33,10 +34,13 @@ struct Setting {
   supervisor::job::Recovered recovered;
   protocol::Welcome welcome;  ///< the same for all hosts
   std::map<HostId, HostWish> host_wishes;
+  std::map<std::string, Content> own_files;  ///< those of the job's files that are here, by path
   nanoseconds heartbeat = 100ms;
 };
 
 [[nodiscard]] protocol::Welcome welcome_for(const Setting& setting, HostId host);
+/// 0: the hosts file does not say.
+[[nodiscard]] std::uint32_t gpus_wanted(const Setting& setting, HostId host);
 
 /// Routes events to Launch, Coordinator and Job and their commands to each other and to the hands;
 /// beats to every connected host; drops frames of other jobs, incarnations and connections.

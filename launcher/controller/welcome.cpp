@@ -17,4 +17,9 @@ protocol::Welcome welcome_for(const Setting& setting, HostId host) {
   return welcome;
 }
 
+std::uint32_t gpus_wanted(const Setting& setting, HostId host) {
+  const auto wish = setting.host_wishes.find(host);
+  return wish == setting.host_wishes.end() ? 0 : wish->second.gpus;
+}
+
 }  // namespace dlaunch::launcher::controller

@@ -9,6 +9,9 @@
 
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
+#include <functional>
+#include <future>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -16,6 +19,7 @@
 #include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
+#include "base/io/known_hashes.h"
 #include "launcher/config/resolved.h"
 #include "launcher/controller/io/controller_shell.h"
 #include "launcher/controller/io/process_io.h"
@@ -32,6 +36,8 @@ using supervisor::job::to_int;
 
 constexpr std::size_t kLogBytesMax = 16 * 1024 * 1024;
 constexpr std::size_t kLogFilesMax = 3;
+constexpr nanoseconds kSshWithin = 5s;  // it may run commands of the user (Match exec)
+constexpr std::uint64_t kOwnFileBytesMax = std::uint64_t{256} << 20U;  // a tenth of a second
 
 /// Why the controller cannot begin, with the code that a user's script sees.
 struct Refusal {
@@ -58,13 +64,13 @@ Result<std::shared_ptr<spdlog::logger>> open_log(const std::string& directory) {
 }
 
 /// On disk with mode 0600 when it returns.
-Result<void> write_private_file(const std::string& path, const std::string& text) {
+Result<void> write_private_file(const std::string& path, const std::string& text, bool durable) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
   if (!file.is_open()) return failure_from_errno(errno, "making " + path);
   if (const auto written = write_all(file.get(), text); !written) {
     return failure(written.error().code, "writing " + path);
   }
-  if (::fsync(file.get()) != 0) return failure_from_errno(errno, "writing " + path);
+  if (durable && ::fsync(file.get()) != 0) return failure_from_errno(errno, "writing " + path);
   return {};
 }
 
@@ -72,6 +78,59 @@ std::string value_or_empty(const std::map<std::string, std::string>& values,
                            const std::string& key) {
   const auto found = values.find(key);
   return found == values.end() ? "" : found->second;
+}
+
+/// The program as execvp would find it with this PATH, counted from `folder`; empty: not here.
+std::string find_program(const std::string& name, const std::string& path_variable,
+                         const std::string& folder) {
+  if (name.find('$') != std::string::npos) return "";  // differs between ranks
+  if (name.find('/') != std::string::npos) {
+    return name.front() == '/' ? name : folder + "/" + name;
+  }
+  std::istringstream entries(path_variable);
+  for (std::string entry; std::getline(entries, entry, ':');) {
+    const auto path = (entry.empty() ? folder : entry) + "/" + name;
+    if (::access(path.c_str(), X_OK) == 0) return path;
+  }
+  return "";
+}
+
+/// The first host's settings are mostly those of all; they are there when it is dialled.
+void ask_ssh_early(std::shared_ptr<io::SshConfig> ssh, const config::HostsFile& hosts) {
+  for (const auto& host : hosts.hosts) {
+    if (host.transport == config::Transport::local) continue;
+    io::SshWish wish{host.address, {}, host.user, host.identity, host.jump};
+    if (host.port != 0) wish.port = static_cast<std::uint16_t>(host.port);
+    (void)ssh->read(wish, io::Deadline(kSshWithin));  // whoever dials asks again, and says why not
+    return;
+  }
+}
+
+std::string parent_of(const std::string& directory) {
+  return std::filesystem::path(directory).parent_path().string();
+}
+
+/// What the hosts' files are compared with. Large ones are left to the hosts: they read theirs in
+/// parallel, and this start would wait for ours.
+std::map<std::string, Content> hash_own_files(const protocol::JobSpec& job,
+                                              const std::string& store) {
+  std::map<std::string, Content> own;
+  KnownHashes known(store);
+  for (const auto& check : job.checks()) {
+    struct stat status {};
+    if (!check.hash() || ::stat(check.path().c_str(), &status) != 0) continue;
+    const auto bytes = static_cast<std::uint64_t>(status.st_size);
+    auto hash = known.find(check.path(), status);
+    if (!hash && bytes <= kOwnFileBytesMax) {
+      const auto hashed = hash_file(check.path());
+      if (!hashed) continue;
+      hash = hashed->hash;
+      known.add(check.path(), status, *hash, unix_now());
+    }
+    if (hash) own[check.path()] = {bytes, *hash};
+  }
+  known.save();
+  return own;
 }
 
 Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, int pulse) {
@@ -84,8 +143,16 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   auto files = parse_files(parts.input);
   if (!files) return refuse(ExitCode::wrong_file, files.error().text());
   parts.files = std::move(*files);
+  // Beside the disk's answers. What they find is read only after they have ended.
+  auto found_agents = std::async(std::launch::async, io::find_agents, parts.input.program_folder);
+  auto found_addresses =
+      std::async(std::launch::async, find_listen_addresses, std::cref(parts.files.hosts));
+  parts.ssh = std::make_shared<io::SshConfig>();
+  const auto asked =
+      std::async(std::launch::async, ask_ssh_early, parts.ssh, std::cref(parts.files.hosts));
   const auto resolved = config::write_resolved({parts.files.hosts, parts.files.train});
-  if (auto kept = write_private_file(directory + "/job.toml", resolved); !kept) {
+  // For people; each start writes it anew, so that nobody waits for the disk.
+  if (auto kept = write_private_file(directory + "/job.toml", resolved, false); !kept) {
     return refuse(ExitCode::storage, kept.error().text());
   }
   auto store = RunStore::open(directory);
@@ -95,20 +162,21 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   parts.start = *start;
 
   Surroundings surroundings{start->incarnation, start->recovered, {}, start->resumed};
-  if (const auto& program = parts.files.train.program; program && !program->command.empty()) {
-    surroundings.program_path =
-        find_program(program->command.front(), value_or_empty(parts.input.environment, "PATH"),
-                     program->directory);
+  if (parts.files.train.program) {
+    surroundings.program_path = program_path(*parts.files.train.program, parts.input.environment);
   }
   auto setting = make_setting(parts.input, parts.files, std::move(surroundings));
   if (!setting) return refuse(ExitCode::wrong_file, setting.error().text());
   parts.setting = std::move(*setting);
-  auto agents = io::find_agents(parts.input.program_folder);
+  auto own_files = std::async(std::launch::async, hash_own_files, parts.setting.welcome.job(),
+                              parent_of(directory) + "/hashes");
+  auto agents = found_agents.get();
   if (!agents) return refuse(ExitCode::bug, agents.error().text());
   parts.agents = std::move(*agents);
-  auto addresses = find_listen_addresses(parts.files.hosts);
+  auto addresses = found_addresses.get();
   if (!addresses) return refuse(ExitCode::wrong_file, addresses.error().text());
   parts.addresses = std::move(*addresses);
+  parts.setting.own_files = own_files.get();
   auto log = open_log(directory);
   if (!log) return refuse(ExitCode::storage, log.error().text());
   parts.log = *log;
@@ -150,7 +218,7 @@ int run_controller(const std::string& directory) {
 }
 
 Result<void> write_job_input(const std::string& directory, const JobInput& input) {
-  return write_private_file(directory + "/" + kJobInputFile, to_json(input));
+  return write_private_file(directory + "/" + kJobInputFile, to_json(input), true);
 }
 
 Result<JobInput> read_job_input(const std::string& directory) {
@@ -160,18 +228,14 @@ Result<JobInput> read_job_input(const std::string& directory) {
   return job_input_from_json(*text);
 }
 
-std::string find_program(const std::string& name, const std::string& path_variable,
-                         const std::string& folder) {
-  if (name.find('$') != std::string::npos) return "";  // differs between ranks
-  if (name.find('/') != std::string::npos) {
-    return name.front() == '/' ? name : folder + "/" + name;
-  }
-  std::istringstream entries(path_variable);
-  for (std::string entry; std::getline(entries, entry, ':');) {
-    const auto path = (entry.empty() ? folder : entry) + "/" + name;
-    if (::access(path.c_str(), X_OK) == 0) return path;
-  }
-  return "";
+std::string program_path(const config::ProgramSection& program,
+                         const std::map<std::string, std::string>& inherited) {
+  if (program.command.empty() || !program.wrap.empty()) return "";
+  const auto own = program.environment.find("PATH");
+  return find_program(
+      program.command.front(),
+      own != program.environment.end() ? own->second : value_or_empty(inherited, "PATH"),
+      program.directory);
 }
 
 }  // namespace dlaunch::launcher::controller

@@ -1,9 +1,11 @@
 // The controller's process: `dlaunch __controller <state directory>`, started by its keeper.
 #pragma once
 
+#include <map>
 #include <string>
 
 #include "base/result.h"
+#include "launcher/config/train_file.h"
 #include "launcher/controller/job_input.h"
 
 namespace dlaunch::launcher::controller {
@@ -16,8 +18,9 @@ namespace dlaunch::launcher::controller {
 [[nodiscard]] Result<void> write_job_input(const std::string& directory, const JobInput& input);
 [[nodiscard]] Result<JobInput> read_job_input(const std::string& directory);
 
-/// The program as execvp would find it with this PATH, counted from `folder`; empty: not here.
-[[nodiscard]] std::string find_program(const std::string& name, const std::string& path_variable,
-                                       const std::string& folder);
+/// command[0] as execvp would find it with the program's PATH; empty: not here, or another one is
+/// meant, because a wrapper runs it in a container.
+[[nodiscard]] std::string program_path(const config::ProgramSection& program,
+                                       const std::map<std::string, std::string>& inherited);
 
 }  // namespace dlaunch::launcher::controller

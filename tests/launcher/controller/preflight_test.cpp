@@ -1,0 +1,83 @@
+// Which hosts are fit when their files differ.
+#include "launcher/controller/preflight.h"
+
+#include <gtest/gtest.h>
+
+namespace dlaunch::launcher::controller {
+namespace {
+
+protocol::Ready with_data(const std::string& hash, std::uint64_t bytes = 100) {
+  protocol::Ready ready;
+  auto& file = *ready.add_files();
+  file.set_path("/data/kjv.txt");
+  file.set_exists(true);
+  file.set_bytes(bytes);
+  file.set_hash(hash);
+  return ready;
+}
+
+/// The verdicts as "0 fit, 1 unfit".
+std::string told(const std::vector<std::pair<HostId, Preflight::Verdict>>& verdicts) {
+  std::string text;
+  for (const auto& [id, verdict] : verdicts) {
+    text += (text.empty() ? "" : ", ") + std::to_string(id.value) +
+            (verdict.fit        ? " fit"
+             : verdict.by_files ? " differs"
+                                : " unfit");
+  }
+  return text;
+}
+
+std::string take(Preflight& preflight, std::uint32_t id, const protocol::Ready& ready) {
+  return told(preflight.take(HostId{id}, "gpu0" + std::to_string(id), ready));
+}
+
+TEST(Preflight, TheControllersOwnCopyDecidesWhoeverReportsFirst) {
+  Preflight preflight({{"/data/kjv.txt", {100, "good"}}});
+  EXPECT_EQ(take(preflight, 0, with_data("odd")), "0 differs");
+  EXPECT_EQ(take(preflight, 1, with_data("odd")), "1 differs");
+  EXPECT_EQ(take(preflight, 2, with_data("good")), "2 fit");
+  const auto verdicts = preflight.take(HostId{3}, "gpu03", with_data("odd", 99));
+  ASSERT_EQ(verdicts.size(), 1U);
+  EXPECT_NE(verdicts[0].second.sentence.find("on the machine of the controller (99 bytes here, 100 "
+                                             "there)"),
+            std::string::npos);
+}
+
+TEST(Preflight, WithoutOneTheOddHostIsUnfitAlsoWhenItReportsFirst) {
+  Preflight preflight({});
+  EXPECT_EQ(take(preflight, 1, with_data("odd")), "1 fit");
+  EXPECT_EQ(take(preflight, 2, with_data("good")), "2 differs")
+      << "one each: the first in the file";
+  EXPECT_EQ(take(preflight, 3, with_data("good")), "1 differs, 2 fit, 3 fit");
+  EXPECT_EQ(take(preflight, 0, with_data("good")), "0 fit");
+}
+
+TEST(Preflight, ATieIsDecidedByTheOrderOfTheFileNotOfArrival) {
+  Preflight preflight({});
+  EXPECT_EQ(take(preflight, 1, with_data("b")), "1 fit");
+  EXPECT_EQ(take(preflight, 0, with_data("a")), "0 fit, 1 differs");
+}
+
+TEST(Preflight, AStartedJobIsNotOutvoted) {
+  Preflight preflight({});
+  EXPECT_EQ(take(preflight, 0, with_data("a")), "0 fit");
+  preflight.settle();
+  EXPECT_EQ(take(preflight, 1, with_data("b")), "1 differs");
+  EXPECT_EQ(take(preflight, 2, with_data("b")), "2 differs");
+  EXPECT_EQ(take(preflight, 2, with_data("a")), "2 fit") << "it was put right";
+}
+
+TEST(Preflight, EveryCheckOfAFileIsAboutFiles) {
+  for (const auto* check : {"trainer", "data", "command", "directory", "program"}) {
+    protocol::Ready ready;
+    auto& failure = *ready.add_failures();
+    failure.set_check(check);
+    failure.set_sentence("it is not there");
+    Preflight preflight({});
+    EXPECT_EQ(take(preflight, 0, ready), "0 differs") << check;
+  }
+}
+
+}  // namespace
+}  // namespace dlaunch::launcher::controller
