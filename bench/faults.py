@@ -6,9 +6,9 @@ bench/faults.py [--bin build/release/bin] [--faults 30] [worker] [silent] [launc
   worker   kill -9 of a worker: until every agent has the abort, until the first new step
   silent   a host falls silent (packets dropped both ways): until it is lost, until the first
            new step on the spare
-  launch   command to the last host_ready with 8 SSH hosts, the agent's binary not there and
-           there, and to the first step, beside 8 parallel
-           `ssh -o KexAlgorithms=curve25519-sha256 host true`
+  launch   command to the last host_ready with 8, 16 and 32 SSH hosts, the agent's binary there
+           and (8) not there, and to the first step (8), beside as many parallel
+           `ssh -o KexAlgorithms=curve25519-sha256 host true`; wall and CPU time
 
 Each fault is one sample of the same running job; the launches and the SSH floor are interleaved.
 Printed: count, p50, p90, max in milliseconds. CLOCK_MONOTONIC is shared by all namespaces, so that
@@ -27,6 +27,10 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests" / "integration"))
+
+SETTLE_SECONDS = 0.15
+SETTLED_SECONDS = 4  # a file that has just been written is hashed again
+POLL_SECONDS = 0.015
 
 STEP_100_MS = {  # about 0.1 s a step with two ranks on two cores
     "trainer": {"steps": 1_000_000, "logical_batches": 4, "micro_batch": 8,
@@ -101,44 +105,88 @@ def bench_silent(bed, faults):
     say("silent host -> first new step on the spare", steps)
 
 
-def ssh_floor(bed, names):
-    begun = time.monotonic_ns()
-    running = [bed.popen_on_login(
-        ["ssh", "-o", "KexAlgorithms=curve25519-sha256", name, "true"],
-        stdin=subprocess.DEVNULL) for name in names]
-    for process in running:
-        assert process.wait(60) == 0
-    return (time.monotonic_ns() - begun) / 1e6
+class CpuTime:
+    """Of everything below this process, sshd included, where the cpuacct controller is there."""
+
+    def __init__(self):
+        self.group = pathlib.Path(f"/sys/fs/cgroup/cpuacct/dlaunch-bench-{os.getpid()}")
+        try:
+            self.group.mkdir()
+            (self.group / "cgroup.procs").write_text(str(os.getpid()))
+        except OSError:
+            self.group = None
+
+    def milliseconds(self):
+        if self.group is None:
+            return float("nan")
+        return int((self.group / "cpuacct.usage").read_text()) / 1e6
 
 
-def bench_launch(repeats):
+def ssh_floor(bed, names, cpu):
+    """All from one shell, as a person would write it."""
+    line = " ".join(f"ssh -o KexAlgorithms=curve25519-sha256 {name} true </dev/null &"
+                    for name in names)
+    cpu_before, begun = cpu.milliseconds(), time.monotonic_ns()
+    process = bed.popen_on_login(["sh", "-c", line + " wait"], stdin=subprocess.DEVNULL)
+    assert process.wait(60) == 0
+    took = (time.monotonic_ns() - begun) / 1e6
+    time.sleep(SETTLE_SECONDS)  # sessions of sshd end after their clients
+    return took, cpu.milliseconds() - cpu_before
+
+
+def launch(bed, number, count, changes, cpu):
+    """Until every host is ready, nobody asks anything: on two cores each question would count."""
     from jobs import Job
+    with Job(bed.login, bed.directory / f"launch-{count}-{number}", changes,
+             hostfile=bed.hosts_toml()) as job:
+        cpu_before, begun = cpu.milliseconds(), time.monotonic_ns()
+        job.start("--detach")
+        log = None
+        while log is None or log.read_bytes().count(b"host_ready") < count:
+            time.sleep(POLL_SECONDS)
+            log = log or next(iter(job.state_home.glob("dlaunch/*/controller.log")), None)
+            assert time.monotonic_ns() - begun < 120e9, job.output()
+        spent = cpu.milliseconds() - cpu_before
+        assert job.wait() == 0, job.output()
+        first = milliseconds(job.until_first_step(1), begun) if count == 8 else None
+        ready = max(milliseconds(event, begun) for event in job.events("host_ready"))
+        job.call("stop", "--now")
+        job.nothing_left()
+    return ready, spent, first
+
+
+def bench_launch(repeats, count, cpu):
     from testbed import TestBed
-    floor, cold, warm, first, ratio = [], [], [], [], []
-    with TestBed(8) as bed:
-        names = [f"h{i + 1}" for i in range(8)]
-        changes = {**STEP_100_MS, "trainer": {**STEP_100_MS["trainer"], "logical_batches": 8}}
-        for number in range(repeats * 2):
-            present = number % 2 == 1  # every other launch finds the binary of the one before
-            if not present:
-                for name in names:
-                    bed[name].run(["sh", "-c", "rm -rf /var/tmp/dlaunch-*"])
-            floor.append(ssh_floor(bed, names))
-            begun = time.monotonic_ns()
-            directory = bed.directory / f"launch-{number}"
-            with Job(bed.login, directory, changes, hostfile=bed.hosts_toml()).start() as job:
-                job.until_step(1)
-                ready = milliseconds(job.events("host_ready")[-1], begun)
-                (warm if present else cold).append(ready)
-                first.append(milliseconds(job.events("first_step")[0], begun))
-                ratio.append(ready / floor[-1])
-                job.stop()
-    say("8 parallel ssh true", floor)
-    say("launch of 8, binary not there -> last host_ready", cold)
-    say("launch of 8, binary there -> last host_ready", warm)
-    say("launch of 8 -> first step", first)
-    times = statistics.median(ratio[1::2])
-    print(f"launch of 8, binary there: {times:.2f} x the SSH floor (median)")
+    floor, cold, warm, first, ratio, cpu_ratio = [], [], [], [], [], []
+    with TestBed(count) as bed:
+        names = [f"h{i + 1}" for i in range(count)]
+        text = bed.directory / "text.txt"
+        text.write_bytes(b"In the beginning God created the heaven and the earth.\n" * 80_000)
+        # One rank: the others are spares, so that what is measured is not 32 starts of LibTorch.
+        changes = {**STEP_100_MS, "job": {"hosts": 1},
+                   "trainer": {**STEP_100_MS["trainer"], "data": {"text": str(text)}}}
+        launch(bed, "first", count, changes, cpu)  # copies the binary
+        time.sleep(SETTLED_SECONDS)
+        launch(bed, "second", count, changes, cpu)  # keeps the hashes
+        for number in range(repeats):
+            took, spent = ssh_floor(bed, names, cpu)
+            floor.append(took)
+            ready, ready_cpu, first_step = launch(bed, number, count, changes, cpu)
+            warm.append(ready)
+            first += [first_step] if first_step else []
+            ratio.append(ready / took)
+            cpu_ratio.append(ready_cpu / spent)
+        for number in range(max(2, repeats // 3) if count == 8 else 0):
+            for name in names:
+                bed[name].run(["sh", "-c", "rm -rf /var/tmp/dlaunch-*"])
+            cold.append(launch(bed, f"cold-{number}", count, changes, cpu)[0])
+    say(f"{count} parallel ssh true", floor)
+    say(f"launch of {count}, binary there -> last host_ready", warm)
+    if count == 8:
+        say("launch of 8, binary not there -> last host_ready", cold)
+        say("launch of 8, binary there -> first step", first)
+    print(f"launch of {count}, binary there: {statistics.median(ratio):.2f} x the SSH floor, CPU "
+          f"{statistics.median(cpu_ratio):.2f} x (medians of {repeats})", flush=True)
 
 
 def main():
@@ -159,7 +207,9 @@ def main():
             if "silent" in options.what:
                 bench_silent(bed, options.faults)
     if "launch" in options.what:
-        bench_launch(max(2, options.faults // 6))
+        cpu = CpuTime()
+        for count in (8, 16, 32):
+            bench_launch(max(2, options.faults), count, cpu)
 
 
 if __name__ == "__main__":
