@@ -6,6 +6,7 @@ import pathlib
 import re
 import signal
 import subprocess
+import time
 
 import pytest
 from checkpoint_reader import read_checkpoint
@@ -374,3 +375,36 @@ def test_a_rebooted_host_is_planted_again(make, bed):
     job.until_first_step(2)
     job.until(lambda s: job.host("h2", s)["state"] == "spare", "h2 is a spare", 90)
     assert len(processes_of_job(job.id)) >= 6
+
+
+def job_on(bed, directory, hosts_text, changes):
+    directory.mkdir()
+    (directory / "hosts.toml").write_text(hosts_text)
+    return Job(bed.login, directory, changes, hostfile=directory / "hosts.toml")
+
+
+def test_a_local_host_beside_another_trains_with_it(bed):
+    text = (f'[[host]]\nname = "here"\ntransport = "local"\n'
+            f'[[host]]\nname = "h1"\naddress = "{bed["h1"].address}"\n')
+    with job_on(bed, bed.directory / "mixed", text, {"trainer": {"steps": 20}}) as job:
+        job.start()
+        assert job.wait() == 0, job.output()
+        status = job.status()
+        assert status["world_size"] == 2 and status["step"] == 20
+        assert {event["detail"] for event in job.events("host_ready")} == {
+            bed.login.address, bed["h1"].address}
+
+
+def test_a_name_service_that_does_not_answer_costs_a_start_seconds(bed):
+    bed.login.write_etc("nsswitch.conf", "passwd: files\nhosts: files dns\n")
+    bed.login.write_etc("resolv.conf", f"nameserver {bed['h2'].address}\noptions timeout:30\n")
+    bed["h2"].drop("in", what="udp dport 53")
+    text = '[[host]]\nname = "lost[1-4]"\n[network]\nconnect_timeout = "2 s"\n'
+    begun = time.monotonic()
+    try:
+        with job_on(bed, bed.directory / "nameless", text, QUIET) as job:
+            assert job.start().wait() == 69, job.output()
+    finally:
+        bed["h2"].heal()
+        bed.login.write_etc("nsswitch.conf", "passwd: files\nhosts: files\n")
+    assert time.monotonic() - begun < 25, "each name alone would take its 30 s"
