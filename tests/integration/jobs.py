@@ -176,6 +176,7 @@ class Job:
 
     def events(self, *names):
         """All events, or those of these names."""
+        assert self.id, "before the run has its directory there is nothing to ask"
         done = self.call("events", "--json")
         assert done.returncode == 0, done.stderr + done.stdout
         lines = [json.loads(line) for line in done.stdout.splitlines()]

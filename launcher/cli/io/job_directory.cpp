@@ -113,7 +113,9 @@ Result<nlohmann::json> read_status_from_disk(const JobDirectory& job) {
   }
   auto& status = written->status;
   if (!status.is_object()) status = bare_status(job, "starting", "");
-  if (const auto end = is_kept(job) ? std::nullopt : read_end(job)) {
+  // The keeper needs a moment to follow its controller; the end is written before either goes.
+  const bool ended = is_over(status.value("state", "")) || !is_kept(job);
+  if (const auto end = ended ? read_end(job) : std::nullopt) {
     if (!is_over(status.value("state", ""))) status["state"] = state_of_end(end->code);
     if (status.value("reason", "").empty()) status["reason"] = end->sentence;
     return status;
