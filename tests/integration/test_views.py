@@ -148,6 +148,8 @@ def test_on_a_network_file_system_the_views_work_too(make):
     names = [event["event"] for event in job.events()]
     assert "first_step" in names, "events come from the controller"
     (run,) = job.state_directories()
+    wait_for(lambda: json.loads((run / "status.json").read_text())["step"],
+             "the copy of the status, written once a second, has a step", SECONDS)
     # What another login host sees: the same files, but nobody behind the socket.
     (run / "control.sock").rename(run / "moved.sock")
     other = ["unshare", "--uts", "sh", "-c", 'hostname login2 && exec "$0" "$@"']
@@ -245,8 +247,9 @@ def test_logs_of_a_generation_that_broke_outlive_the_job(make):
     job.until(lambda s: s["state"] == "running", "running")
     kill(job.pid_of(1))
     job.until(lambda s: s["generation"] == 2 and s["state"] == "running", "generation 2")
-    wait_for(lambda: all_lines(job, 4), "the newest generation has printed", SECONDS)
-    assert "in generation 1" not in job.call("logs").stdout, "the newest is the default"
+    shown = wait_for(lambda: (lambda text: text if "of 1 in generation 2" in text else None)(
+        job.call("logs").stdout), "the newest generation has printed", SECONDS)
+    assert "in generation 1" not in shown, "the newest is the default"
     assert job.stop() == 130
     for generation in (1, 2):
         lines = job.call("logs", "--generation", str(generation)).stdout

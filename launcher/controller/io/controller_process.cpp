@@ -180,6 +180,7 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   auto log = open_log(directory);
   if (!log) return refuse(ExitCode::storage, log.error().text());
   parts.log = *log;
+  if (!store->notice().empty()) parts.log->warn("{}", store->notice());
   auto shell = std::make_unique<ControllerShell>(std::move(parts), std::move(*store));
   if (auto opened = shell->open(); !opened) {
     return refuse(ExitCode::wrong_file, opened.error().text());

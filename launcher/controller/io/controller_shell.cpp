@@ -110,7 +110,7 @@ Result<void> ControllerShell::open() {
 }
 
 int ControllerShell::run() {
-  if (!store_.notice().empty()) say(store_.notice());
+  sessions_.greet(store_.notice());
   writer_.emplace(std::move(store_), writer_handlers());
   planter_.emplace(parts_.agents, parts_.ssh);
   parts_.log->info("{} {} incarnation {} listens on port {}", parts_.input.id,

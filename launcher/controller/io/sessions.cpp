@@ -182,6 +182,8 @@ void Sessions::finish(ClientId client) {
 void Sessions::start_watch(ClientId client, const json& request) {
   sessions_[client] = Watches{flag(request, "attached")};
   send(client, hands_.summary());
+  if (greeting_.empty()) return;
+  send(client, {{"type", "say"}, {"sentence", std::exchange(greeting_, "")}});
 }
 
 void Sessions::on_gone(ClientId client) {

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -42,6 +43,8 @@ class Sessions {
   /// A new event is in the log.
   void on_event();
   void on_output(const OutputPiece& piece);
+  /// Said before anybody can watch: to the first who does. Empty: nothing.
+  void greet(const std::string& sentence) { greeting_ = sentence; }
   /// To everybody who watches.
   void tell(const nlohmann::json& message);
   /// The last word: followers get the rest, watchers the end; then all are let go.
@@ -89,6 +92,7 @@ class Sessions {
   const EventLog& events_;
   const OutputTail& output_;
   Hands hands_;
+  std::string greeting_;
   std::map<ClientId, Session> sessions_;
   bool over_ = false;
   ControlServer server_;

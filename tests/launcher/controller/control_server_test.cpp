@@ -298,6 +298,17 @@ TEST_F(SessionsTest, WatchersSeeStateOutputOfRankZeroAndTheEnd) {
   EXPECT_TRUE(run_until([&] { return sessions_->idle(); }));
 }
 
+TEST_F(SessionsTest, WhatWasSaidBeforeAnybodyWatchedReachesTheFirstWhoDoes) {
+  sessions_->greet("on a network file system");
+  auto first = connect();
+  EXPECT_EQ(ask(first, {{"request", "watch"}}).at("type"), "state");
+  EXPECT_EQ(next(first).at("sentence"), "on a network file system");
+  auto second = connect();
+  EXPECT_EQ(ask(second, {{"request", "watch"}}).at("type"), "state");
+  sessions_->end(0, "finished");
+  EXPECT_EQ(next(second).at("type"), "ended");
+}
+
 TEST_F(SessionsTest, AnAttachedWatcherThatGoesStopsTheJobAsPreempted) {
   {
     auto plain = connect();
