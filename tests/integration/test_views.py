@@ -245,6 +245,7 @@ def test_logs_of_a_generation_that_broke_outlive_the_job(make):
     job = make(program(TALKING))
     job.start()
     job.until(lambda s: s["state"] == "running", "running")
+    wait_for(lambda: all_lines(job, 4), "every rank has printed", SECONDS)
     kill(job.pid_of(1))
     job.until(lambda s: s["generation"] == 2 and s["state"] == "running", "generation 2")
     shown = wait_for(lambda: (lambda text: text if "of 1 in generation 2" in text else None)(
