@@ -80,6 +80,7 @@ TEST_F(SettingTest, TheWelcomeSaysWhatAWorkerIs) {
 }
 
 TEST_F(SettingTest, ATrainerIsToldItsSettingsAndItsDataIsCompared) {
+  files_.train.trainer->logical_batches = 8;
   files_.train.checkpoint.every = config::EverySteps{20};
   const auto setting = make();
   const auto told = json::parse(setting.job.trainer_settings);
