@@ -52,6 +52,7 @@ HostState judge_state(const Host& host, bool suspect, bool seated) {
   if (host.ready_due) return HostState::connecting;
   if (!host.fit || host.link_down) return HostState::failed;
   if (host.member) return HostState::active;
+  if (!host.clean) return HostState::connecting;  // no use yet: old workers are being ended there
   return seated ? HostState::ready : HostState::spare;
 }
 

@@ -133,10 +133,7 @@ View Job::Impl::view() const {
   view.world_size = plan_.world_size;
   // While it runs again what was done before the fault; else the highest ever reached.
   view.step = best_step_;
-  if (std::holds_alternative<Running>(state_)) {
-    // A committed checkpoint is told sooner than the heartbeats that carry its step.
-    view.step = std::max({ranks_.step(), restore_step_, checkpoints_.newest()});
-  }
+  if (std::holds_alternative<Running>(state_)) view.step = std::max(ranks_.step(), restore_step_);
   if (view.step == Step{0}) view.step.reset();
   view.loss = ranks_.loss();
   view.tokens_per_second = shown_ == JobState::running ? ranks_.tokens_per_second() : 0;

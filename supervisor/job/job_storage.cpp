@@ -251,6 +251,8 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
   last_commit_error_.clear();
   checkpoints_.committed(step);
   commit_answered();
+  ranks_.reached(step);
+  note_progress(now);
   budget_.give_back();
   record("checkpoint_committed", host, {}, "", step);
   (void)journal("committed",

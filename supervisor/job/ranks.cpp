@@ -57,6 +57,13 @@ void Ranks::completed(RankStatus& known, std::uint64_t step) {
   known.status.set_step(step);
 }
 
+void Ranks::reached(Step step) {
+  for (auto& [rank, known] : ranks_) {
+    const bool newer = !known.status.has_step() || step.value > known.status.step();
+    if (newer) completed(known, step.value);
+  }
+}
+
 void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return;

@@ -30,6 +30,8 @@ class Ranks {
   /// Statuses of ranks that are not this host's are ignored.
   void heard(HostId host, const protocol::WorkerStatus& status, Instant now);
   void started(Rank rank, std::uint32_t pid) { ranks_[rank].status.set_pid(pid); }
+  /// All ranks have completed this step, whatever their heartbeats have told so far.
+  void reached(Step step);
   /// Its process ended after `step` steps; `properly`: nothing more is wanted of it.
   void ended(Rank rank, std::optional<Step> step, bool properly);
   /// Whatever ran there is not there any more, as far as can be seen.

@@ -275,6 +275,20 @@ TEST_F(CoordinatorTest, AHostWithoutItsDataLinkIsFailedUntilTheLinkIsBack) {
   EXPECT_EQ(machine_->view(kB).state, HostState::spare);
 }
 
+TEST_F(CoordinatorTest, AHostThatStillHasOldWorkersIsNoSpareYet) {
+  all_ready();
+  (void)form(1ms);
+  (void)step(2ms, Closed{kB, "reset"});
+  (void)step(902ms, DeadlineDue{});
+  ASSERT_EQ(machine_->view(kB).state, HostState::lost);
+  (void)form(903ms);
+  (void)step(904ms, Arrived{kB, "boot", 1, Generation{1}});
+  (void)step(905ms, ReadyReported{kB, 2, "10.0.0.1"});
+  EXPECT_EQ(machine_->view(kB).state, HostState::connecting);
+  EXPECT_EQ(of<HostReturned>(step(906ms, HostCleaned{kB})).size(), 1U);
+  EXPECT_EQ(machine_->view(kB).state, HostState::spare);
+}
+
 TEST_F(CoordinatorTest, AFaultBeyondDoubtIsAQuarantineAtOnce) {
   all_ready();
   (void)form(1ms);
