@@ -279,6 +279,7 @@ TEST_F(CoordinatorTest, AHostThatStillHasOldWorkersIsNoSpareYet) {
   all_ready();
   (void)form(1ms);
   (void)step(2ms, Closed{kB, "reset"});
+  beat(901ms, {kA, kC, kS});
   (void)step(902ms, DeadlineDue{});
   ASSERT_EQ(machine_->view(kB).state, HostState::lost);
   (void)form(903ms);
