@@ -139,12 +139,15 @@ def launch(bed, number, count, changes, cpu):
     from jobs import Job
     with Job(bed.login, bed.directory / f"launch-{count}-{number}", changes,
              hostfile=bed.hosts_toml()) as job:
+        job.state_home = bed.directory / "launch-state"  # one for all jobs, as a user has it
+        earlier = set(job.state_home.glob("dlaunch/*/controller.log"))
         cpu_before, begun = cpu.milliseconds(), time.monotonic_ns()
         job.start("--detach")
         log = None
         while log is None or log.read_bytes().count(b"host_ready") < count:
             time.sleep(POLL_SECONDS)
-            log = log or next(iter(job.state_home.glob("dlaunch/*/controller.log")), None)
+            now = set(job.state_home.glob("dlaunch/*/controller.log"))
+            log = log or next(iter(now - earlier), None)
             assert time.monotonic_ns() - begun < 120e9, job.output()
         spent = cpu.milliseconds() - cpu_before
         assert job.wait() == 0, job.output()

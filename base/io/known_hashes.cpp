@@ -4,9 +4,11 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <utility>
 
+#include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 
@@ -70,6 +72,17 @@ void KnownHashes::save() const {
   if (!output.is_open() || !write_all(output.get(), text)) return;
   output.reset();
   if (::rename(part.c_str(), path_.c_str()) != 0) ::unlink(part.c_str());
+}
+
+Result<HashedFile> hash_file(const std::string& path, KnownHashes& known) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return failure_from_errno(errno, "looking at " + path);
+  if (auto before = known.find(path, status)) {
+    return HashedFile{std::move(*before), static_cast<std::uint64_t>(status.st_size)};
+  }
+  auto hashed = hash_file(path);
+  if (hashed) known.add(path, status, hashed->hash, unix_now());
+  return hashed;
 }
 
 }  // namespace dlaunch

@@ -8,6 +8,9 @@
 #include <optional>
 #include <string>
 
+#include "base/io/files.h"
+#include "base/result.h"
+
 namespace dlaunch {
 
 /// An entry holds while the file has the same inode, size and times; what changed in the last
@@ -30,5 +33,8 @@ class KnownHashes {
   std::map<std::string, std::string> entries_;  ///< by file: its marks, a blank, its hash
   bool changed_ = false;
 };
+
+/// As hash_file, without reading a file that is known.
+[[nodiscard]] Result<HashedFile> hash_file(const std::string& path, KnownHashes& known);
 
 }  // namespace dlaunch

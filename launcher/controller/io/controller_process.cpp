@@ -144,7 +144,8 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   if (!files) return refuse(ExitCode::wrong_file, files.error().text());
   parts.files = std::move(*files);
   // Beside the disk's answers. What they find is read only after they have ended.
-  auto found_agents = std::async(std::launch::async, io::find_agents, parts.input.program_folder);
+  auto found_agents = std::async(std::launch::async, io::find_agents, parts.input.program_folder,
+                                 parent_of(directory) + "/agent-hashes");
   auto found_addresses =
       std::async(std::launch::async, find_listen_addresses, std::cref(parts.files.hosts));
   parts.ssh = std::make_shared<io::SshConfig>();

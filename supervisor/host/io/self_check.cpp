@@ -64,9 +64,7 @@ void check_path(const protocol::PathCheck& check, KnownHashes& known, protocol::
                     "its file system is mounted noexec");
   }
   if (!check.hash()) return;
-  if (const auto before = known.find(check.path(), status)) return fact->set_hash(*before);
-  const auto hashed = hash_file(check.path());
-  if (hashed) known.add(check.path(), status, hashed->hash, unix_now());
+  const auto hashed = hash_file(check.path(), known);
   if (!hashed) return fail(ready, check.check(), hashed.error().text());
   fact->set_hash(hashed->hash);
 }

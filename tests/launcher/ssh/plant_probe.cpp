@@ -190,7 +190,8 @@ int run(const Settings& settings) {
     const std::string name = host.at("name");
     policy.hosts.push_back({HostId{id}, name, host.value("endpoint", host.value("address", name))});
   }
-  const auto agent = io::read_agent(settings.agent, settings.machine);
+  KnownHashes none("");
+  const auto agent = io::read_agent(settings.agent, settings.machine, none);
   if (!agent) {
     std::cerr << agent.error().text() << "\n";
     return 1;
