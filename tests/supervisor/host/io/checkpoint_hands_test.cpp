@@ -83,14 +83,17 @@ TEST_F(CheckpointHands, AManifestThatIsNoneIsCalledDamaged) {
   ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
   ASSERT_TRUE(replace_file(directory_ + "/step-20/manifest.json", "{\"world_"));
   fs::create_directories(directory_ + "/step-40");
+  fs::create_directories(directory_ + "/step-60");
+  ASSERT_TRUE(replace_file(directory_ + "/step-60/manifest.json", R"({"world_size": "two"})"));
   const auto found = inspect_checkpoints(directory_, "job", 60s);
   EXPECT_EQ(found.error(), "");
   EXPECT_EQ(found.checkpoints_size(), 0);
-  ASSERT_EQ(found.damaged_size(), 2);
+  ASSERT_EQ(found.damaged_size(), 3);
   EXPECT_EQ(found.damaged(0).step(), 20U);
   EXPECT_NE(found.damaged(0).reason().find("no manifest"), std::string::npos);
   EXPECT_EQ(found.damaged(1).step(), 40U);
   EXPECT_NE(found.damaged(1).reason().find("missing"), std::string::npos);
+  EXPECT_EQ(found.damaged(2).step(), 60U);
 }
 
 TEST_F(CheckpointHands, AnOrderThatIsRepeatedSucceedsAndAnotherCheckpointIsNeverOverwritten) {
