@@ -55,6 +55,23 @@ Result<void> replace_file(const std::string& path, std::string_view content) {
   return sync_directory(slash == std::string::npos ? "." : path.substr(0, slash));
 }
 
+Result<void> swap_file(const std::string& path, std::string_view content) {
+  // Two processes may write the same one.
+  const auto part = path + "." + std::to_string(::getpid());
+  FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  if (!file.is_open()) return failure_from_errno(errno, "creating " + part);
+  auto written = write_all(file.get(), content);
+  file.reset();
+  if (written && ::rename(part.c_str(), path.c_str()) != 0) {
+    written = failure_from_errno(errno, "renaming " + part);
+  }
+  if (!written) {
+    ::unlink(part.c_str());
+    return failure(written.error().code, "writing " + path);
+  }
+  return {};
+}
+
 Result<void> sync_directory(const std::string& path) {
   const FileDescriptor directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory.is_open()) return failure_from_errno(errno, "opening " + path);

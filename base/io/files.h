@@ -23,6 +23,9 @@ struct HashedFile {
 /// Temporary name, fsync, rename, fsync of the directory: the old content or the new, never a part.
 /// The user's umask decides about the mode.
 [[nodiscard]] Result<void> replace_file(const std::string& path, std::string_view content);
+/// Readers see the old content or the new one; a power cut may leave less than either. For what is
+/// written often or can be had again. Mode 0600.
+[[nodiscard]] Result<void> swap_file(const std::string& path, std::string_view content);
 /// New names in it survive a power cut.
 [[nodiscard]] Result<void> sync_directory(const std::string& path);
 

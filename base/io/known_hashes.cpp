@@ -1,15 +1,12 @@
 #include "base/io/known_hashes.h"
 
-#include <fcntl.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <utility>
 
 #include "base/io/clock.h"
-#include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 
 namespace dlaunch {
@@ -66,12 +63,8 @@ void KnownHashes::save() const {
   if (!changed_) return;
   std::string text;
   for (const auto& [file, entry] : entries_) text += entry + " " + file + "\n";
-  const auto part = path_ + "." + std::to_string(::getpid());
-  FileDescriptor output(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-  // Not synced: half a file after a crash only has fewer lines that are understood.
-  if (!output.is_open() || !write_all(output.get(), text)) return;
-  output.reset();
-  if (::rename(part.c_str(), path_.c_str()) != 0) ::unlink(part.c_str());
+  // Half a file, or none, only has fewer lines that are understood.
+  static_cast<void>(swap_file(path_, text));
 }
 
 Result<HashedFile> hash_file(const std::string& path, KnownHashes& known) {

@@ -1,25 +1,22 @@
 #include "launcher/controller/io/run_files.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
-#include "base/check.h"
+#include "base/io/files.h"
 #include "launcher/controller/status_json.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::controller {
 namespace {
@@ -29,21 +26,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kPrefix = "generation-", kSuffix = ".jsonl";
 
 std::string output_folder(const std::string& directory) { return directory + "/output"; }
-
-/// Readers see the old content or the new one; mode 0600.
-Result<void> replace_file(const std::string& path, const std::string& text) {
-  const auto fresh = path + ".new";
-  const int descriptor = ::open(fresh.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  if (descriptor < 0) return failure_from_errno(errno, "making " + fresh);
-  std::FILE* const file = ::fdopen(descriptor, "w");
-  DL_CHECK(file != nullptr, "there is memory for a stream");
-  const bool wrote = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !wrote) return failure_from_errno(errno, "writing " + fresh);
-  if (std::rename(fresh.c_str(), path.c_str()) != 0) {
-    return failure_from_errno(errno, "replacing " + path);
-  }
-  return {};
-}
 
 void remove_old_output(const std::string& directory) {
   const auto generations = output_generations(directory);
@@ -78,7 +60,7 @@ bool is_on_network(const std::string& directory) {
 }
 
 Result<void> write_status_snapshot(const std::string& directory, const std::string& json) {
-  return replace_file(directory + "/status.json", json);
+  return swap_file(directory + "/status.json", json);
 }
 
 std::optional<std::string> read_status_snapshot(const std::string& directory) {
@@ -95,10 +77,9 @@ Result<void> write_output(const std::string& directory, Generation generation,
   }
   std::string text;
   for (const auto& piece : pieces) {
-    text += output_json(*piece).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-    text += "\n";
+    text += protocol::json_text(output_json(*piece)) + "\n";
   }
-  auto written = replace_file(output_path(directory, generation), text);
+  auto written = swap_file(output_path(directory, generation), text);
   if (written) remove_old_output(directory);
   return written;
 }
