@@ -1,10 +1,7 @@
 // The commands of the command line, carried out. Each returns the process's exit code.
 #pragma once
 
-#include <string>
-
 #include "launcher/cli/options.h"
-#include "supervisor/job/exit_code.h"
 
 namespace dlaunch::launcher::cli {
 
@@ -16,9 +13,5 @@ namespace dlaunch::launcher::cli {
 [[nodiscard]] int show_logs(const LogsOptions& options);
 [[nodiscard]] int show_events(const EventsOptions& options);
 [[nodiscard]] int stop_job(const StopOptions& options);
-
-/// Prints "dlaunch: …" to stderr and returns the code.
-int complain(int code, const std::string& sentence);
-int complain(supervisor::job::ExitCode code, const std::string& sentence);
 
 }  // namespace dlaunch::launcher::cli

@@ -13,6 +13,7 @@
 
 #include "base/io/clock.h"
 #include "launcher/cli/io/commands.h"
+#include "launcher/cli/io/console.h"
 #include "launcher/cli/io/control_client.h"
 #include "launcher/cli/io/signals.h"
 #include "launcher/cli/io/state_root.h"
@@ -172,15 +173,6 @@ int start(const JobDirectory& job, const StartOptions& options) {
 
 }  // namespace
 
-int complain(int code, const std::string& sentence) {
-  std::fprintf(stderr, "dlaunch: %s\n", sentence.c_str());
-  return code;
-}
-
-int complain(ExitCode code, const std::string& sentence) {
-  return complain(to_int(code), sentence);
-}
-
 int run_job(const RunOptions& options) {
   auto input = make_input(options);
   if (!input) return complain(ExitCode::wrong_file, input.error().text());
@@ -216,7 +208,7 @@ int resume_job(const ResumeOptions& options) {
   if (!job) return complain(ExitCode::bug, job.error().text());
   if (!*job) {
     return complain(ExitCode::usage, options.job.empty()
-                                         ? "there is no job of this user on this machine to resume"
+                                         ? std::string(kNoJob) + " to resume"
                                          : "there is no job " + options.job + " to resume");
   }
   if (is_kept(**job)) {
@@ -230,19 +222,15 @@ int resume_job(const ResumeOptions& options) {
 }
 
 int attach_job(const AttachOptions& options) {
-  const auto job = find_job_directory(options.job);
-  if (!job) return complain(ExitCode::bug, job.error().text());
-  if (!*job) {
-    return complain(ExitCode::usage, options.job.empty()
-                                         ? "there is no job of this user on this machine"
-                                         : "there is no job " + options.job);
-  }
-  if (const auto elsewhere = lives_elsewhere(**job)) {
+  int code = 0;
+  const auto job = find_or_complain(options.job, code);
+  if (!job) return code;
+  if (const auto elsewhere = lives_elsewhere(*job)) {
     return complain(1, *elsewhere + "; attach to it there");
   }
   auto signals = Signals::take();
   if (!signals) return complain(ExitCode::bug, signals.error().text());
-  return view_job(**job, ViewerMode::attach, options.verbose, std::move(*signals));
+  return view_job(*job, ViewerMode::attach, options.verbose, std::move(*signals));
 }
 
 }  // namespace dlaunch::launcher::cli

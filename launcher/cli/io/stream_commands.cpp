@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <fstream>
 
 #include "base/io/clock.h"
 #include "launcher/cli/io/commands.h"
+#include "launcher/cli/io/console.h"
 #include "launcher/cli/io/control_client.h"
 #include "launcher/cli/io/job_directory.h"
 #include "launcher/controller/io/run_files.h"
@@ -28,25 +28,6 @@ constexpr milliseconds kStreamLimit = std::chrono::hours(24 * 365);
 constexpr nanoseconds kRestartLimit = 30s;
 constexpr int kNotHere = 1;  // it is there, but cannot be had from here
 
-/// False: nobody reads it any more.
-bool print(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-}
-
-/// nullopt: a sentence was printed and `code` is set.
-std::optional<JobDirectory> find_or_complain(const std::string& wanted, int& code) {
-  const auto job = find_job_directory(wanted);
-  if (!job) {
-    code = complain(ExitCode::bug, job.error().text());
-    return std::nullopt;
-  }
-  if (!*job) {
-    code = complain(ExitCode::usage, wanted.empty() ? "there is no job of this user on this machine"
-                                                    : "there is no job " + wanted);
-  }
-  return *job;
-}
-
 enum class Streamed { done, broken, unread };
 
 /// Sends the request and hands each line to `take`, which returns false when nobody reads it.
@@ -59,6 +40,23 @@ Streamed stream(const JobDirectory& job, const json& request, milliseconds limit
     if (!take(*line)) return Streamed::unread;
   }
   return Streamed::broken;
+}
+
+/// Asks again while the controller is being started, or started again; `request()` says from where.
+/// `broken`: what there is has to be had from the disk.
+template <class Request, class Take>
+Streamed stream_patiently(const JobDirectory& job, bool follow, Request request, Take take) {
+  const auto limit = follow ? kStreamLimit : kAnswerLimit;
+  const auto began = monotonic_now();
+  while (true) {
+    // Asked first: what ends in between has written all that it had to tell.
+    const bool lives = is_kept_or_new(job);
+    const auto streamed = stream(job, request(), limit, take);
+    if (streamed != Streamed::broken) return streamed;
+    const bool patient = follow || monotonic_now() - began < kAnswerLimit;
+    if (!lives || !patient || lives_elsewhere(job)) return streamed;
+    ::usleep(kLookMicroseconds);
+  }
 }
 
 // ---- events
@@ -192,20 +190,12 @@ int show_events(const EventsOptions& options) {
   const auto job = find_or_complain(options.job, code);
   if (!job) return code;
   EventPrinter printer(options.json);
-  const auto limit = options.follow ? kStreamLimit : kAnswerLimit;
-  const auto began = monotonic_now();
-  while (true) {
-    // Asked first: what ends in between has written all its events.
-    const bool lives = is_kept_or_new(*job);
-    const json request = {
-        {"request", "events"}, {"after", printer.last_id()}, {"follow", options.follow}};
-    const auto streamed =
-        stream(*job, request, limit, [&](const json& line) { return printer.take(line); });
-    if (streamed != Streamed::broken) return 0;
-    const bool patient = options.follow || monotonic_now() - began < kAnswerLimit;
-    if (!lives || !patient || lives_elsewhere(*job)) return events_of_disk(*job, printer);
-    ::usleep(kLookMicroseconds);
-  }
+  const auto request = [&] {
+    return json{{"request", "events"}, {"after", printer.last_id()}, {"follow", options.follow}};
+  };
+  const auto streamed = stream_patiently(*job, options.follow, request,
+                                         [&](const json& line) { return printer.take(line); });
+  return streamed == Streamed::broken ? events_of_disk(*job, printer) : 0;
 }
 
 int show_logs(const LogsOptions& options) {
@@ -217,22 +207,14 @@ int show_logs(const LogsOptions& options) {
   if (!options.host.empty()) request["host"] = options.host;
   if (options.generation) request["generation"] = *options.generation;
   OutputPrinter printer(options);
-  const auto limit = options.follow ? kStreamLimit : kAnswerLimit;
-  const auto began = monotonic_now();
-  while (true) {
-    const bool lives = is_kept_or_new(*job);
-    const auto streamed =
-        stream(*job, request, limit, [&](const json& line) { return printer.take(line); });
-    if (streamed == Streamed::unread) return printer.code();
-    if (streamed == Streamed::done) {
-      // A controller knows what came since it was started; older generations are on disk.
-      if (printer.printed() || printer.take_from_disk(*job)) return printer.code();
-      return complain(0, "there is no such output yet");
-    }
-    const bool patient = options.follow || monotonic_now() - began < kAnswerLimit;
-    if (!lives || !patient || lives_elsewhere(*job)) return logs_of_disk(*job, printer);
-    ::usleep(kLookMicroseconds);
-  }
+  const auto streamed = stream_patiently(
+      *job, options.follow, [&] { return request; },
+      [&](const json& line) { return printer.take(line); });
+  if (streamed == Streamed::broken) return logs_of_disk(*job, printer);
+  // A controller knows what came since it was started; older generations are on disk.
+  const bool any =
+      streamed == Streamed::unread || printer.printed() || printer.take_from_disk(*job);
+  return any ? printer.code() : complain(0, "there is no such output yet");
 }
 
 int stop_job(const StopOptions& options) {

@@ -2,11 +2,11 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "base/io/clock.h"
 #include "base/units.h"
 #include "launcher/cli/io/commands.h"
+#include "launcher/cli/io/console.h"
 #include "launcher/cli/io/job_directory.h"
 #include "launcher/cli/io/state_root.h"
 #include "launcher/cli/job_id.h"
@@ -20,13 +20,7 @@ using nlohmann::json;
 using supervisor::job::ExitCode;
 
 constexpr useconds_t kLookMicroseconds = 100'000;
-constexpr const char* kNoJob = "there is no job of this user on this machine";
 constexpr int kNotReached = 1;
-
-/// False: nobody reads it any more.
-bool print(const std::string& text) {
-  return std::fputs(text.c_str(), stdout) >= 0 && std::fflush(stdout) == 0;
-}
 
 /// 0 reached, 1 cannot be reached any more or time over.
 int wait_for_state(const JobDirectory& job, const StatusOptions& options) {
