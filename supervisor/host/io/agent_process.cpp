@@ -375,7 +375,6 @@ int run_agent(const protocol::Bootstrap& bootstrap,
               std::function<void(const std::string&)> report) {
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);  // without its holder the host is given up
   ::signal(SIGPIPE, SIG_IGN);
-  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory; workers get their own setting by exec
   rendezvous::prepare_agent_tls();
   AgentProcess process(bootstrap, std::move(report));
   const int code = process.run();

@@ -98,7 +98,6 @@ End wait_for(pid_t agent, const sigset_t& watched) {
 }  // namespace
 
 int run_holder(protocol::Bootstrap bootstrap, const CommandLine& shown, FileDescriptor report) {
-  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   sigset_t watched;
   sigemptyset(&watched);

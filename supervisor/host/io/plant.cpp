@@ -191,7 +191,9 @@ int follow(const protocol::Bootstrap& bootstrap, int report, pid_t holder) {
 
 int run_plant(const CommandLine& shown) {
   ::signal(SIGPIPE, SIG_IGN);
-  ::prctl(PR_SET_DUMPABLE, 0);  // the secret is in memory
+  // The secret is in memory, here and in the copies that become holder and agent; workers get
+  // their own setting by exec.
+  ::prctl(PR_SET_DUMPABLE, 0);
   const auto line = read_line();
   if (!line) return fail("agent_failed", line.error().text());
   const auto bootstrap = protocol::parse_bootstrap(*line);
