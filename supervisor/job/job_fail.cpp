@@ -247,8 +247,8 @@ void Job::Impl::settle_abort(Instant now) {
 
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
-  blame_for_crashes(now);
   if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
+  blame_for_crashes(now);
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {
     if (inputs.users_error) {
@@ -268,7 +268,6 @@ void Job::Impl::decide(Instant now) {
 }
 
 void Job::Impl::blame_for_crashes(Instant now) {
-  if (!incidents_.is_open()) return;
   const auto& cause = incidents_.cause();
   if (cause.cause != "worker_crashed" || !cause.host) return;
   if (!crashes_.crashed(*cause.host, now)) return;

@@ -50,6 +50,8 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
 void Ranks::completed(RankStatus& known, std::uint64_t step) {
   if (!known.status.has_step()) {
     --without_step_;
+  } else if (step <= known.status.step()) {
+    return;  // steps never go back
   } else if (--at_step_[known.status.step()] == 0) {
     at_step_.erase(known.status.step());
   }
@@ -58,18 +60,14 @@ void Ranks::completed(RankStatus& known, std::uint64_t step) {
 }
 
 void Ranks::reached(Step step) {
-  for (auto& [rank, known] : ranks_) {
-    const bool newer = !known.status.has_step() || step.value > known.status.step();
-    if (newer) completed(known, step.value);
-  }
+  for (auto& [rank, known] : ranks_) completed(known, step.value);
 }
 
 void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
   const auto found = ranks_.find(rank);
   if (found == ranks_.end()) return;
   auto& known = found->second;
-  const bool newer = step && (!known.status.has_step() || step->value > known.status.step());
-  if (newer) completed(known, step->value);
+  if (step) completed(known, step->value);
   known.finished = known.finished || properly;
   known.status.set_state(protocol::WORKER_EXITED);
 }
