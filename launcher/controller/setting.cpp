@@ -62,7 +62,6 @@ std::string trainer_settings(const config::TrainFile& train) {
   const auto* steps = std::get_if<config::EverySteps>(&train.checkpoint.every);
   nlohmann::json settings = {{"strategy", trainer.strategy},
                              {"steps", trainer.steps},
-
                              {"micro_batch", trainer.micro_batch},
                              {"learning_rate", trainer.learning_rate},
                              {"seed", trainer.seed},

@@ -61,9 +61,7 @@ Result<json> read_manifest(const std::string& directory) {
   const auto text = read_file(directory + "/manifest.json", kManifestBytesMax);
   if (!text) return tl::unexpected(text.error());
   auto manifest = json::parse(*text, nullptr, false);
-  const auto world_size = manifest.is_object() ? manifest.find("world_size") : manifest.end();
-  if (!manifest.is_object() ||
-      (world_size != manifest.end() && !world_size->is_number_unsigned())) {
+  if (!manifest.is_object() || !manifest.value("world_size", json(0U)).is_number_unsigned()) {
     return failure(std::errc::bad_message, "reading " + directory + "/manifest.json");
   }
   return manifest;
