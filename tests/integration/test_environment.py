@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 from jobs import SECONDS, Job, processes_of_host
-from testbed import TestBed, require, wait_for
+from testbed import wait_for
 from testbed_host import USER_ID
 
 REPORT = """
@@ -17,13 +17,6 @@ target.with_suffix(".part").rename(target)
 while len(sys.argv) > 2:
     time.sleep(0.1)
 """
-
-
-@pytest.fixture(scope="module")
-def bed():
-    require()
-    with TestBed(2) as made:
-        yield made
 
 
 @pytest.fixture

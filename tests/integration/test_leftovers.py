@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from jobs import ENDLESS, SECONDS, Job, merged, parent_of
-from testbed import TestBed, require, wait_for
+from testbed import wait_for
 from testbed_system import is_running, namespace_pids, read_bytes
 
 ESCAPING = """
@@ -23,13 +23,6 @@ if sys.argv[3] == "fail":
 if sys.argv[3] == "run":
     time.sleep(100_000)
 """
-
-
-@pytest.fixture(scope="module")
-def bed():
-    require()
-    with TestBed(2) as made:
-        yield made
 
 
 def sleepers(bed, mark):

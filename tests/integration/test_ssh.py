@@ -13,7 +13,7 @@ import subprocess
 import time
 
 import pytest
-from testbed import TestBed, require, wait_for
+from testbed import TestBed, wait_for
 
 PROBE = pathlib.Path(os.environ.get("DLAUNCH_BIN", "build/dev/bin")).resolve() / "plant_probe"
 
@@ -24,13 +24,6 @@ printf '%s\\n' "$line" > bootstrap.json
 echo '{"state":"started","pid":12}'
 echo '{"state":"dialing","address":"192.0.2.1:29600"}'
 """
-
-
-@pytest.fixture(scope="module")
-def bed():
-    require()
-    with TestBed(2) as made:
-        yield made
 
 
 @pytest.fixture
