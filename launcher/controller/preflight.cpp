@@ -119,7 +119,7 @@ std::optional<std::string> data_of(const protocol::JobSpec& job, const protocol:
 Generation newest_running(const protocol::Hello& hello) {
   Generation running;
   for (const auto& worker : hello.workers()) {
-    running = std::max(running, Generation{worker.generation()});
+    if (worker.alive()) running = std::max(running, Generation{worker.generation()});
   }
   return running;
 }

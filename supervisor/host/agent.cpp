@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/overloaded.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent_impl.h"
 
@@ -41,14 +42,31 @@ void Agent::Impl::on(Instant, const ConnectionUp&) {
   hello.set_boot_id(identity_.boot_id);
   hello.set_agent(identity_.agent);
   hello.set_agent_pid(identity_.pid);
+  hello.set_generation(generation_.value);
+  hello.set_phase(phase());
+  hello.set_aborted(aborted_);
+  hello.set_stop_told(stop_told_ || stop_signalled_);
   for (const auto& [rank, worker] : workers_) {
-    if (!worker.alive) continue;
     auto* running = hello.add_workers();
     running->set_rank(rank.value);
     running->set_generation(generation_.value);
     running->set_pid(worker.pid);
+    running->set_alive(worker.alive);
+    running->set_finished(worker.finished);
+    if (worker.status.has_step()) running->set_step(worker.status.step());
   }
   send(std::move(frame));
+}
+
+protocol::HostPhase Agent::Impl::phase() const {
+  return std::visit(Overloaded{[](const Idle&) { return protocol::HOST_IDLE; },
+                               [](const Clearing&) { return protocol::HOST_CLEARING; },
+                               [](const Starting&) { return protocol::HOST_STARTING; },
+                               [](const Ready&) { return protocol::HOST_READY; },
+                               [](const Joining&) { return protocol::HOST_JOINING; },
+                               [](const Training&) { return protocol::HOST_TRAINING; },
+                               [](const Leaving&) { return protocol::HOST_CLEARING; }},
+                    state_);
 }
 
 void Agent::Impl::on(Instant, const ConnectionDown& e) {

@@ -109,6 +109,7 @@ class Agent::Impl {
   void hear(Instant now, Worker& worker, const protocol::worker::Finished& line);
   void hear(Instant, Worker&, const protocol::worker::Hello&) {}
 
+  [[nodiscard]] protocol::HostPhase phase() const;
   [[nodiscard]] Worker* find(Rank rank, Generation generation);
   [[nodiscard]] Place place_of(Rank rank, std::uint32_t local_rank) const;
   void start_workers(Instant now, const protocol::Endpoint* master);

@@ -195,9 +195,10 @@ TEST(Trainer, IsTheSameThroughAReconnect) {
   field.cut();
   ASSERT_TRUE(field.until([&] {
     const auto* hello = field.last(AgentFrame::kHello);
-    return hello->hello().workers_size() == 2;
+    return hello->hello().workers_size() == 2 && hello->hello().phase() == protocol::HOST_TRAINING;
   })) << field.log();
   EXPECT_EQ(field.last(AgentFrame::kHello)->hello().workers(1).generation(), 1U);
+  EXPECT_TRUE(field.last(AgentFrame::kHello)->hello().workers(1).alive());
   field.send(1, [](auto& frame) { frame.mutable_stop_workers()->set_checkpoint(true); });
   EXPECT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
 }
