@@ -1,0 +1,134 @@
+// What agents say, and what every one of them is told.
+#include <utility>
+
+#include "launcher/controller/controller_impl.h"
+#include "protocol/limits.h"
+
+namespace dlaunch::launcher::controller {
+
+namespace job = supervisor::job;
+using protocol::AgentFrame;
+using protocol::ControllerFrame;
+
+void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
+  auto& host = hosts_.at(e.host);
+  if (host.connection == 0 || host.connection != e.connection) return;
+  host.connection = 0;
+  --connected_;
+  tell(rendezvous::Closed{e.host, e.reason});
+  left(e.host);
+}
+
+void Controller::Impl::on(Instant, const AgentFrameCame& e) {
+  const auto found = hosts_.find(e.host);
+  if (found == hosts_.end() || e.frame.job() != setting_.job.job_id) return;
+  auto& host = found->second;
+  if (e.frame.has_hello()) return on_hello(e, host);
+  if (e.connection != host.connection) return;  // a late frame of a connection that was replaced
+  tell(rendezvous::Heard{e.host, e.acknowledged_sent_at});
+  switch (e.frame.body_case()) {
+    case AgentFrame::kReady:
+      return on_ready(e, host);
+    case AgentFrame::kLogLines:
+      out_.push_back(WorkerOutput{e.host, {e.frame.generation()}, e.frame.log_lines()});
+      return;
+    case AgentFrame::kLeft:
+      return left(e.host);
+    case AgentFrame::kWorkersGone:
+      if (e.frame.generation() >= newest_.value) {
+        tell(rendezvous::HostCleaned{e.host});
+      }
+      break;
+    default:
+      break;
+  }
+  inner_.push_back(job::Event{job::FromAgent{e.host, e.frame}});
+}
+
+// ---- agents
+
+void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
+  const auto& hello = e.frame.hello();
+  if (hello.protocol() != protocol::kProtocolVersion) {
+    out_.push_back(CloseConnection{e.host, "it speaks protocol " +
+                                               std::to_string(hello.protocol()) + ", this is " +
+                                               std::to_string(protocol::kProtocolVersion)});
+    return;
+  }
+  if (host.connection == 0) ++connected_;
+  const bool same = host.agent == hello.agent();
+  host.connection = e.connection;
+  host.agent = hello.agent();
+  host.agent_pid = hello.agent_pid();
+  ControllerFrame welcome;
+  *welcome.mutable_welcome() = welcome_for(setting_, e.host);
+  send({e.host}, newest_, std::move(welcome));
+  if (leave_due_) return order_to_leave({e.host});
+  inner_.push_back(launch::Event{launch::HelloSeen{e.host}});
+  const auto running = newest_running(hello);
+  tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running});
+  const bool member = same && members_.contains(e.host);
+  if (member) {
+    for (auto& frame : orders_.for_host(e.host)) send({e.host}, newest_, std::move(frame));
+  } else if (running.value > 0) {
+    ControllerFrame abort;
+    abort.mutable_abort()->set_reason("this host is not part of generation " +
+                                      std::to_string(newest_.value));
+    send({e.host}, newest_, std::move(abort));
+  }
+}
+
+void Controller::Impl::on_ready(const AgentFrameCame& e, Host& host) {
+  host.facts = e.frame.ready().facts();
+  const auto gpus = gpus_wanted(setting_, e.host);
+  const auto judged = preflight_.take(e.host, host.name, e.frame.ready(), gpus);
+  for (const auto& [id, verdict] : judged) on_judged(id, verdict);
+}
+
+void Controller::Impl::on_judged(HostId id, const Preflight::Verdict& verdict) {
+  auto& host = hosts_.at(id);
+  if (host.connection == 0) return;
+  if (!verdict.fit) {
+    out_.push_back(Say{host.name + ": " + verdict.sentence});
+    return tell(rendezvous::UnfitReported{id, verdict.by_files, verdict.sentence});
+  }
+  if (auto data = data_of(setting_.welcome.job(), preflight_.report_of(id))) {
+    inner_.push_back(job::Event{job::DataKnown{std::move(*data)}});
+  }
+  inner_.push_back(job::Event{job::FingerprintKnown{id, host.facts.fingerprint()}});
+  out_.push_back(FromJob{record("host_ready", id, host.facts.data_address())});
+  tell(rendezvous::ReadyReported{id, host.facts.workers(), host.facts.data_address()});
+}
+
+void Controller::Impl::send(std::vector<HostId> hosts, Generation generation,
+                            ControllerFrame frame) {
+  frame.set_job(setting_.job.job_id);
+  frame.set_group(protocol::kGroupMain);
+  frame.set_generation(generation.value);
+  frame.set_incarnation(setting_.incarnation.value);
+  out_.push_back(SendToHosts{std::move(hosts), std::move(frame)});
+}
+
+std::vector<HostId> Controller::Impl::connected() const {
+  std::vector<HostId> ids;
+  for (const auto& [id, host] : hosts_) {
+    if (host.connection != 0) ids.push_back(id);
+  }
+  return ids;
+}
+
+void Controller::Impl::beat(Instant now) {
+  beat_due_ = now + setting_.heartbeat;
+  auto ids = connected();
+  if (ids.empty()) return;
+  ControllerFrame frame;
+  frame.mutable_beat();
+  send(std::move(ids), newest_, std::move(frame));
+}
+
+void Controller::Impl::regroup(rendezvous::Event event, HostId host, const char* wish) {
+  inner_.push_back(std::move(event));
+  inner_.push_back(job::Event{job::RegroupAsked{std::string(wish) + " " + hosts_.at(host).name}});
+}
+
+}  // namespace dlaunch::launcher::controller
