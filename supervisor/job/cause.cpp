@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "supervisor/job/signature.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -22,11 +23,29 @@ std::vector<std::string> lines_of(const protocol::WorkerExited& exited) {
   return lines;
 }
 
+/// A shell or container between the agent and the program returns 128 + the signal that ended it.
+int signal_in(int code) {
+  constexpr int kSignalBase = 128, kSignalMax = 64;
+  return code > kSignalBase && code <= kSignalBase + kSignalMax ? code - kSignalBase : 0;
+}
+
 std::string end_of(const protocol::WorkerExited& exited) {
   if (exited.out_of_memory()) return "was ended by the kernel: out of memory";
   if (exited.signal() != 0) return "was killed by " + signal_name(exited.signal());
   if (exited.code() == 0) return "ended before the last step";
-  return "ended with exit code " + std::to_string(exited.code());
+  auto text = "ended with exit code " + std::to_string(exited.code());
+  if (const int signal = signal_in(exited.code()); signal != 0) {
+    text += ", which is what a shell makes of " + signal_name(signal);
+  }
+  return text;
+}
+
+/// An exit may be a consequence, or its last lines name the cause.
+void take_signature(Happening& happening) {
+  const auto* const signature = find_signature(happening.last_lines);
+  if (signature == nullptr) return;
+  happening.weight = signature->weight;
+  if (*signature->cause != '\0') happening.cause = signature->cause;
 }
 
 }  // namespace
@@ -57,9 +76,10 @@ std::optional<Happening> judge_exit(const protocol::WorkerExited& exited, const 
   const bool clean = exited.code() == 0 && exited.signal() == 0;
   if (clean && (!trainer || exited.finished())) return std::nullopt;
   Happening happening;
-  happening.cause = exited.out_of_memory()            ? "out_of_memory"
-                    : trainer || exited.signal() != 0 ? "worker_crashed"
-                                                      : "program_failed";
+  const bool by_signal = exited.signal() != 0 || signal_in(exited.code()) != 0;
+  happening.cause = exited.out_of_memory() ? "out_of_memory"
+                    : trainer || by_signal ? "worker_crashed"
+                                           : "program_failed";
   // SIGABRT is how a runtime ends a process that has lost a peer, so it explains no more than an
   // exit code does.
   const bool struck = exited.signal() != 0 && exited.signal() != kSigabrt;
@@ -71,6 +91,7 @@ std::optional<Happening> judge_exit(const protocol::WorkerExited& exited, const 
   happening.last_lines = lines_of(exited);
   happening.code = exited.code();
   happening.signal = exited.signal();
+  if (happening.weight == Weight::ended && !clean) take_signature(happening);
   return happening;
 }
 

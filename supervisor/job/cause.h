@@ -16,6 +16,7 @@ namespace dlaunch::supervisor::job {
 /// How much a piece of evidence explains; higher explains more.
 enum class Weight {
   cascade,    ///< a rank lost a peer: a consequence unless nothing else is known
+  watchdog,   ///< a library noticed that something does not answer
   exception,  ///< a rank says that it cannot go on
   ended,      ///< a process ended by itself
   agent,      ///< a host's agent is gone, and its workers with it

@@ -248,7 +248,7 @@ void Job::Impl::settle_abort(Instant now) {
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
   if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
-  blame_for_crashes(now);
+  blame_host(now);
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {
     if (inputs.users_error) {
@@ -267,9 +267,14 @@ void Job::Impl::decide(Instant now) {
   become_forming(now, inputs.cause.what);
 }
 
-void Job::Impl::blame_for_crashes(Instant now) {
+void Job::Impl::blame_host(Instant now) {
   const auto& cause = incidents_.cause();
-  if (cause.cause != "worker_crashed" || !cause.host) return;
+  if (!cause.host) return;
+  // A device does not mend itself by a restart; what a network library says may be another's fault.
+  if (cause.cause == "gpu_fault" || cause.cause == "nccl_error") {
+    out_.push_back(BlamedHost{*cause.host, cause.what, cause.cause == "gpu_fault"});
+  }
+  if (cause.cause != "worker_crashed") return;
   if (!crashes_.crashed(*cause.host, now)) return;
   out_.push_back(BlamedHost{*cause.host,
                             "workers crashed there " + std::to_string(CrashWatch::kCrashesMin) +

@@ -110,6 +110,7 @@ class Job::Impl {
   void on_coordinator(Instant now, const rendezvous::HostLost& e);
   void on_coordinator(Instant now, const rendezvous::AgentGone& e);
   void on_coordinator(Instant now, const rendezvous::HostReturned& e);
+  void on_coordinator(Instant now, const rendezvous::MemberDrained& e);
   template <class Other>
   void on_coordinator(Instant, const Other&) {}  // shown by the controller, nothing to decide
 
@@ -159,7 +160,7 @@ class Job::Impl {
   void settle_abort(Instant now);
   void judge_cause_now();
   void decide(Instant now);
-  void blame_for_crashes(Instant now);
+  void blame_host(Instant now);
   [[nodiscard]] RetryInputs count_failure(Instant now);
 
   // ---- saying

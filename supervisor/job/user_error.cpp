@@ -7,10 +7,14 @@ namespace {
 
 constexpr nanoseconds kEarly = 120s;
 constexpr int kSigabrt = 6, kSigfpe = 8, kSigsegv = 11;
+// What a shell returns when its child was ended by SIGKILL or SIGTERM.
+constexpr int kCodeOfSigkill = 137, kCodeOfSigterm = 143;
 
 bool may_be_the_users(const ProgramEnd& end) {
   if (end.last_line.empty()) return false;
-  if (end.signal == 0) return end.code != 0;
+  if (end.signal == 0) {
+    return end.code != 0 && end.code != kCodeOfSigkill && end.code != kCodeOfSigterm;
+  }
   return end.signal == kSigsegv || end.signal == kSigabrt || end.signal == kSigfpe;
 }
 
