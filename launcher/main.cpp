@@ -23,6 +23,7 @@ int main(int count, char** arguments) {
                         [](const LogsOptions& o) { return show_logs(o); },
                         [](const EventsOptions& o) { return show_events(o); },
                         [](const StopOptions& o) { return stop_job(o); },
+                        [](const MembershipOptions& o) { return change_membership(o); },
                         [](const KeeperOptions& o) {
                           return launcher::controller::run_keeper(o.state_directory);
                         },

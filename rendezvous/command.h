@@ -68,6 +68,11 @@ struct AgentGone {
 struct HostReturned {
   HostId host;
   bool joins = false;  ///< the job has room: worth a new generation at a step boundary
+  bool asked = false;  ///< let in by the user, who wants it now
+};
+/// The user takes a member out: the job goes on without it from the next step boundary on.
+struct MemberDrained {
+  HostId host;
 };
 struct DropHost {
   HostId host;
@@ -97,8 +102,8 @@ struct CannotForm {
   std::string sentence;
 };
 
-using Command =
-    std::variant<HostBecame, HostSuspected, HostCleared, HostLost, AgentGone, HostReturned,
-                 DropHost, QuorumReached, QuorumImpossible, StillWaiting, Formed, CannotForm>;
+using Command = std::variant<HostBecame, HostSuspected, HostCleared, HostLost, AgentGone,
+                             HostReturned, MemberDrained, DropHost, QuorumReached, QuorumImpossible,
+                             StillWaiting, Formed, CannotForm>;
 
 }  // namespace dlaunch::rendezvous

@@ -174,9 +174,10 @@ void Coordinator::Impl::on(Instant, const DataLinkBecame& e) {
 
 void Coordinator::Impl::on(Instant, const DrainAsked& e) {
   auto& h = host(e.host);
-  h.drained = true;
+  if (std::exchange(h.drained, true)) return;
   h.reason = "drained on request";
   refresh(e.host);
+  if (started_ && h.member) out_.push_back(MemberDrained{e.host});
 }
 
 void Coordinator::Impl::on(Instant, const AddAsked& e) {
@@ -186,7 +187,7 @@ void Coordinator::Impl::on(Instant, const AddAsked& e) {
   h.reason = "";
   returning_.insert(e.host);
   refresh(e.host);
-  say_return(e.host);
+  say_return(e.host, true);
 }
 
 void Coordinator::Impl::on(Instant now, const DeadlineDue&) {
@@ -274,5 +275,6 @@ std::vector<Command> Coordinator::step(Instant now, const Event& event) {
 }
 std::optional<Instant> Coordinator::next_deadline() const { return impl_->next_deadline(); }
 Coordinator::HostView Coordinator::view(HostId host) const { return impl_->view(host); }
+std::string Coordinator::why_not_drain(HostId host) const { return impl_->why_not_drain(host); }
 
 }  // namespace dlaunch::rendezvous

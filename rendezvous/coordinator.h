@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -33,6 +34,8 @@ class Coordinator {
     std::optional<Instant> last_heard;
   };
   [[nodiscard]] HostView view(HostId host) const;
+  /// Why the host cannot be taken out (too few would be left); empty: it can.
+  [[nodiscard]] std::string why_not_drain(HostId host) const;
 
  private:
   class Impl;

@@ -6,11 +6,11 @@
 
 namespace dlaunch::rendezvous {
 
-void Coordinator::Impl::say_return(HostId id) {
+void Coordinator::Impl::say_return(HostId id, bool asked) {
   if (!started_ || !is_eligible(host(id)) || returning_.erase(id) == 0) return;
   const auto seating = seats_.judge(eligible({}));
   const bool joins = !pending_ && seating && seating->members.size() > members_;
-  out_.push_back(HostReturned{id, joins});
+  out_.push_back(HostReturned{id, joins, asked});
 }
 
 std::set<HostId> Coordinator::Impl::eligible(const std::set<HostId>& without) const {
@@ -19,6 +19,13 @@ std::set<HostId> Coordinator::Impl::eligible(const std::set<HostId>& without) co
     if (is_eligible(h) && !liveness_.is_suspect(id) && !without.contains(id)) fit.insert(id);
   }
   return fit;
+}
+
+std::string Coordinator::Impl::why_not_drain(HostId id) const {
+  const auto& h = roster_.at(id);
+  if (!h.member || seats_.judge(eligible({id}))) return "";
+  return "without " + h.entry.name + " fewer than " + std::to_string(policy_.hosts_min) +
+         " hosts are left, the minimum";
 }
 
 void Coordinator::Impl::settle(Instant now) {

@@ -35,6 +35,7 @@ class Coordinator::Impl {
   std::vector<Command> step(Instant now, const Event& event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   [[nodiscard]] HostView view(HostId id) const;
+  [[nodiscard]] std::string why_not_drain(HostId id) const;
 
  private:
   struct Pending {
@@ -57,7 +58,7 @@ class Coordinator::Impl {
   void on(Instant, const UnfitReported& e);
   void on(Instant, const HostCleaned& e);
   /// A host that had been away is worth a new generation only where there is room for it.
-  void say_return(HostId id);
+  void say_return(HostId id, bool asked = false);
   void on(Instant now, const Heard& e);
   void on(Instant now, const Closed& e);
   void on(Instant now, const Stalled&);

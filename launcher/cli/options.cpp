@@ -26,6 +26,7 @@ constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs
   dlaunch logs [JOB]                           the workers' output (--rank, --host, --follow)
   dlaunch events [JOB]                         everything that happened, one line each (--json)
   dlaunch stop [JOB]                           checkpoint, then stop (--now: no checkpoint)
+  dlaunch drain | add [JOB] HOST               take a host out at a step boundary, let one in
 
 A JOB is a name or an id; left out, it is the only or newest one. Each command has -h.
 Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 74 storage,
@@ -33,8 +34,8 @@ Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 
 )";
 
 /// Named in the contract, built later.
-const std::set<std::string> kNotAvailable = {"check", "plan",     "drain",      "add",  "report",
-                                             "drill", "simulate", "checkpoint", "clean"};
+const std::set<std::string> kNotAvailable = {"check",    "plan",       "report", "drill",
+                                             "simulate", "checkpoint", "clean"};
 const std::set<std::string> kJobStates = {"starting", "running",  "recovering", "waiting",
                                           "stopping", "finished", "stopped",    "failed"};
 
@@ -178,11 +179,45 @@ Options parse_stop(std::vector<std::string> arguments) {
   return options;
 }
 
+Options parse_membership(std::vector<std::string> arguments, bool drain) {
+  MembershipOptions options;
+  options.drain = drain;
+  std::vector<std::string> names;
+  bool no_wait = false;
+  std::string timeout;
+  CLI::App app(drain ? "Take a host out of the job at the next step boundary."
+                     : "Let a host that was taken out take part again.",
+               drain ? "drain" : "add");
+  app.add_option("JOB HOST", names,
+                 "name or id of the job (default: the only or newest one), and the host's name")
+      ->required()
+      ->expected(1, 2);
+  app.add_flag("--no-wait", no_wait, "return once the job has been told");
+  app.add_option("--timeout", timeout, "wait at most so long; default: 10 min");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  options.wait = !no_wait;
+  if (!timeout.empty()) {
+    const auto parsed = parse_duration(timeout);
+    if (!parsed) return Said{kUsage, "dlaunch: --timeout: '" + timeout + "' is no duration\n"};
+    options.timeout = *parsed;
+  }
+  options.host = names.back();
+  if (names.size() > 1) options.job = names.front();
+  return options;
+}
+Options parse_drain(std::vector<std::string> arguments) {
+  return parse_membership(std::move(arguments), true);
+}
+Options parse_add(std::vector<std::string> arguments) {
+  return parse_membership(std::move(arguments), false);
+}
+
 using Parse = Options (*)(std::vector<std::string>);
 const std::map<std::string, Parse> kCommands = {{"run", parse_run},       {"list", parse_list},
                                                 {"attach", parse_attach}, {"resume", parse_resume},
                                                 {"status", parse_status}, {"logs", parse_logs},
-                                                {"events", parse_events}, {"stop", parse_stop}};
+                                                {"events", parse_events}, {"stop", parse_stop},
+                                                {"drain", parse_drain},   {"add", parse_add}};
 
 }  // namespace
 

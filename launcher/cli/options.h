@@ -59,6 +59,14 @@ struct StopOptions {
   bool now = false;
   bool wait = true;
 };
+/// `drain` and `add`.
+struct MembershipOptions {
+  std::string job;
+  std::string host;
+  bool drain = true;  ///< else add
+  bool wait = true;
+  nanoseconds timeout = 10min;
+};
 /// Started by dlaunch itself.
 struct KeeperOptions {
   std::string state_directory;
@@ -72,9 +80,9 @@ struct Said {
   std::string text;
 };
 
-using Options =
-    std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions, LogsOptions,
-                 EventsOptions, StopOptions, KeeperOptions, ControllerOptions, Said>;
+using Options = std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions,
+                             LogsOptions, EventsOptions, StopOptions, MembershipOptions,
+                             KeeperOptions, ControllerOptions, Said>;
 
 /// `arguments` without the program's name. The first word chooses the command; anything else than a
 /// command's name is `run`.

@@ -86,5 +86,6 @@ std::vector<Command> Controller::step(Instant now, const Event& event) {
 std::optional<Instant> Controller::next_deadline() const { return impl_->next_deadline(); }
 std::vector<Controller::HostView> Controller::hosts() const { return impl_->hosts(); }
 supervisor::job::View Controller::job() const { return impl_->job(); }
+std::string Controller::why_not_drain(HostId host) const { return impl_->why_not_drain(host); }
 
 }  // namespace dlaunch::launcher::controller

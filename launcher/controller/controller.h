@@ -65,6 +65,8 @@ class Controller {
   };
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const;
+  /// Why the host cannot be taken out of the job now; empty: it can.
+  [[nodiscard]] std::string why_not_drain(HostId host) const;
 
  private:
   class Impl;

@@ -126,9 +126,4 @@ void Controller::Impl::beat(Instant now) {
   send(std::move(ids), newest_, std::move(frame));
 }
 
-void Controller::Impl::regroup(rendezvous::Event event, HostId host, const char* wish) {
-  inner_.push_back(std::move(event));
-  inner_.push_back(job::Event{job::RegroupAsked{std::string(wish) + " " + hosts_.at(host).name}});
-}
-
 }  // namespace dlaunch::launcher::controller

@@ -26,6 +26,9 @@ class Controller::Impl {
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const { return job_.view(); }
+  [[nodiscard]] std::string why_not_drain(HostId host) const {
+    return coordinator_.why_not_drain(host);
+  }
 
  private:
   struct Host {
@@ -41,10 +44,8 @@ class Controller::Impl {
   void on(Instant now, const Begin&);
   void on(Instant, const LaunchReported& e) { inner_.push_back(e.event); }
   void on(Instant, const ForJob& e) { inner_.push_back(e.event); }
-  void on(Instant, const DrainAsked& e) {
-    regroup(rendezvous::DrainAsked{e.host}, e.host, "drain");
-  }
-  void on(Instant, const AddAsked& e) { regroup(rendezvous::AddAsked{e.host}, e.host, "add"); }
+  void on(Instant, const DrainAsked& e) { tell(rendezvous::DrainAsked{e.host}); }
+  void on(Instant, const AddAsked& e) { tell(rendezvous::AddAsked{e.host}); }
   void on(Instant, const Stalled& e) { tell(rendezvous::Stalled{e.gap}); }
   void on(Instant now, const DeadlineDue&);
   void on(Instant, const AgentConnectionClosed& e);
@@ -62,7 +63,6 @@ class Controller::Impl {
     return {std::move(event), newest_, host, {}, {}, std::move(detail)};
   }
   void tell(rendezvous::Event event) { inner_.push_back(std::move(event)); }
-  void regroup(rendezvous::Event event, HostId host, const char* wish);
 
   // ---- between the machines: a queue, so that none is entered while it runs
   void drain(Instant now);

@@ -18,8 +18,8 @@ struct FromAgent {
   HostId host;
   protocol::AgentFrame frame;
 };
-/// HostLost, AgentGone, HostReturned, QuorumReached, QuorumImpossible, Formed, CannotForm; others
-/// are ignored.
+/// HostLost, AgentGone, HostReturned, MemberDrained, QuorumReached, QuorumImpossible, Formed,
+/// CannotForm; others are ignored.
 struct FromCoordinator {
   rendezvous::Command command;
 };

@@ -54,8 +54,15 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostReturned& e) {
   record("host_back", e.host, {}, e.joins ? "it joins at the next step boundary" : "it is a spare");
   on_stop_confirmed(now, e.host);
-  // A program would have to be restarted for it, so there the host waits for the next restart.
-  if (e.joins && has_checkpoints()) on(now, RegroupAsked{name(e.host) + " joins"});
+  // A program would have to be restarted for it, so there the host waits for the next restart,
+  // unless a person wants it now.
+  if (e.joins && (has_checkpoints() || e.asked)) {
+    on(now, RegroupAsked{name(e.host) + (e.asked ? " is let in on request" : " joins")});
+  }
+}
+
+void Job::Impl::on_coordinator(Instant now, const rendezvous::MemberDrained& e) {
+  on(now, RegroupAsked{name(e.host) + " is taken out on request"});
 }
 
 void Job::Impl::on_stop_confirmed(Instant now, HostId host) {

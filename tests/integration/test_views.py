@@ -381,6 +381,25 @@ def test_stop_waits_for_a_controller_that_is_being_restarted(make):
     assert job.wait() == 130, job.output()
 
 
+def test_a_host_is_drained_at_a_step_boundary_and_let_in_again(make):
+    job = make(merged(TRAINING, {"job": {"hosts": "1..2"}}), workers=(1, 1))
+    job.start()
+    job.until_step(5)
+    refused = job.call("drain", "nobody")
+    assert refused.returncode == 64 and "nobody" in refused.stderr
+    done = job.call("drain", "tiny", "here2")
+    assert done.returncode == 0 and "drained" in done.stdout, done.stderr
+    status = job.until(lambda s: s["state"] == "running" and s["world_size"] == 1, "one host")
+    assert status["incidents"] == [] and status["generation"] == 2
+    refused = job.call("drain", "here1")
+    assert refused.returncode == 64 and "minimum" in refused.stderr
+    assert job.call("add", "here2").returncode == 0
+    status = job.until(lambda s: s["state"] == "running" and s["world_size"] == 2, "both hosts")
+    assert status["incidents"] == [] and status["generation"] == 3
+    assert {h["name"]: h["state"] for h in status["hosts"]} == {"here1": "active",
+                                                               "here2": "active"}
+
+
 def test_the_viewer_shows_the_start_and_each_step_once(make):
     job = make({"trainer": {"steps": 40}}, workers=(2, 1))
     code, output = job.run()

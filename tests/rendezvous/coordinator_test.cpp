@@ -308,5 +308,37 @@ TEST_F(CoordinatorTest, TheThirdFaultWithinAnHourIsAQuarantine) {
   EXPECT_EQ(form(4ms).members[1].host, kS);
 }
 
+TEST_F(CoordinatorTest, AMemberThatIsDrainedIsToldOfOnceAndComesBackOnRequest) {
+  all_ready();
+  (void)form(0ms);
+  EXPECT_EQ(machine_->why_not_drain(kC), "");
+  EXPECT_EQ(of<MemberDrained>(step(10ms, DrainAsked{kC})).size(), 1U);
+  EXPECT_TRUE(of<MemberDrained>(step(11ms, DrainAsked{kC})).empty()) << "once is enough";
+  const auto plan = form(20ms);
+  ASSERT_EQ(plan.members.size(), 3U) << "the spare takes its place";
+  EXPECT_EQ(plan.replaced, (std::vector<std::pair<HostId, HostId>>{{kC, kS}}));
+  EXPECT_EQ(machine_->view(kC).state, HostState::drained);
+  const auto returned = of<HostReturned>(step(30ms, AddAsked{kC}));
+  ASSERT_EQ(returned.size(), 1U);
+  EXPECT_FALSE(returned[0].joins) << "there is no room";
+  EXPECT_TRUE(returned[0].asked);
+}
+
+TEST_F(CoordinatorTest, ASpareIsDrainedWithoutAWordToTheJob) {
+  all_ready();
+  (void)form(0ms);
+  EXPECT_TRUE(of<MemberDrained>(step(10ms, DrainAsked{kS})).empty());
+  EXPECT_EQ(machine_->view(kS).state, HostState::drained);
+}
+
+TEST_F(CoordinatorTest, NoHostIsDrainedBelowTheMinimum) {
+  start(3);
+  all_ready();
+  (void)form(0ms);
+  EXPECT_EQ(machine_->why_not_drain(kA), "") << "the spare could take its place";
+  (void)step(10ms, DrainAsked{kS});
+  EXPECT_NE(machine_->why_not_drain(kA).find("the minimum"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dlaunch::rendezvous

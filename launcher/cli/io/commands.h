@@ -13,5 +13,6 @@ namespace dlaunch::launcher::cli {
 [[nodiscard]] int show_logs(const LogsOptions& options);
 [[nodiscard]] int show_events(const EventsOptions& options);
 [[nodiscard]] int stop_job(const StopOptions& options);
+[[nodiscard]] int change_membership(const MembershipOptions& options);
 
 }  // namespace dlaunch::launcher::cli

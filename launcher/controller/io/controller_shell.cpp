@@ -83,6 +83,7 @@ Sessions::Hands ControllerShell::session_hands() {
       [this] { return status_json(identity_, machine_.hosts(), machine_.job(), monotonic_now()); },
       [this] { return summary_json(identity_, machine_.hosts(), machine_.job()); },
       [this](Event event) { driver_.put(std::move(event)); },
+      [this](HostId host) { return machine_.why_not_drain(host); },
       [this](std::uint64_t after, std::size_t rows_max, Sessions::OlderEvents done) {
         read_older_events(after, rows_max, std::move(done));
       }};

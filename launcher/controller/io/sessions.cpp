@@ -74,6 +74,8 @@ json Sessions::act(const json& request, const std::string& kind) {
     const auto host = host_named(name);
     if (!host) return error("the job has no host named '" + name + "'");
     if (kind == "drain") {
+      const auto obstacle = hands_.why_not_drain(*host);
+      if (!obstacle.empty()) return error(obstacle);
       hands_.put(DrainAsked{*host});
     } else {
       hands_.put(AddAsked{*host});

@@ -30,6 +30,8 @@ class Sessions {
     /// The `state` message; cheap, for those who ask often.
     std::function<nlohmann::json()> summary;
     std::function<void(Event)> put;
+    /// Why a host cannot be taken out now; empty: it can.
+    std::function<std::string(HostId)> why_not_drain;
     /// Events of run.db after an id; `done` is called later, on the controller's thread.
     std::function<void(std::uint64_t after, std::size_t rows_max, OlderEvents done)> older_events;
   };

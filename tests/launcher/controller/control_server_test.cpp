@@ -40,6 +40,7 @@ class SessionsTest : public testing::Test {
               return json{{"type", "state"}, {"state", "running"}, {"reason", ""}};
             },
             [this](Event event) { put_.push_back(std::move(event)); },
+            [](HostId host) { return host == HostId{0} ? "the minimum" : ""; },
             [this](std::uint64_t after, std::size_t rows_max, Sessions::OlderEvents done) {
               older_asked_.push_back({after, rows_max, std::move(done)});
             }});
@@ -130,6 +131,8 @@ TEST_F(SessionsTest, GarbageIsAnsweredInWordsAndChangesNothing) {
   EXPECT_THAT(ask(client, {{"request", 7}}).at("error"), HasSubstr("unknown request"));
   EXPECT_THAT(ask(client, {{"request", "drain"}, {"host", "gpu99"}}).at("error"),
               HasSubstr("gpu99"));
+  EXPECT_THAT(ask(client, {{"request", "drain"}, {"host", "gpu01"}}).at("error"),
+              HasSubstr("minimum"));
   EXPECT_TRUE(put_.empty());
   EXPECT_EQ(ask(client, {{"request", "status"}}).at("state"), "running") << "and still served";
 }
