@@ -112,7 +112,7 @@ void leave_out_ssh(HostSpec& host) {
 /// Reads all [[host]] tables, with what they share.
 class HostTables {
  public:
-  HostTables(Reading& reading, std::vector<HostSpec>& hosts) : reading_(reading), hosts_(hosts) {}
+  explicit HostTables(std::vector<HostSpec>& hosts) : hosts_(hosts) {}
 
   void read(Section& section, const HostSpec& defaults) {
     HostSpec host = defaults;
@@ -192,7 +192,6 @@ class HostTables {
                   "first named in line " + std::to_string(first->second));
   }
 
-  Reading& reading_;
   std::vector<HostSpec>& hosts_;
   std::map<std::string, std::uint32_t> lines_;
   bool full_ = false;
@@ -251,7 +250,7 @@ void read_host_array(Section& top, Reading& reading, const HostSpec& defaults, H
     return reading.add(node->source(), "`host` is not made of tables",
                        "expected [[host]], with two brackets");
   }
-  HostTables tables(reading, file.hosts);
+  HostTables tables(file.hosts);
   const auto count = array == nullptr ? 0 : array->size();
   for (std::size_t i = 0; i < count && !tables.full(); ++i) {
     Section section(reading, "host", array->get_as<toml::table>(i));
