@@ -38,6 +38,8 @@ struct Plan {
   std::uint32_t world_size = 0;
   /// Hosts that take a lost member's place, for the incident: (lost, replacement).
   std::vector<std::pair<HostId, HostId>> replaced;
+  /// Who sits on each seat of the full-sized job, also where the holder is away.
+  std::vector<HostId> seats;
 };
 
 struct HostBecame {
@@ -88,6 +90,10 @@ struct QuorumImpossible {
   bool all_by_key = false;  ///< every missing host failed by key or host key: exit 77
   bool by_files = false;    ///< a host lacks a file or has another one: exit 65
 };
+/// No member of the adopted generation said hello: the start is counted anew, as the first one was.
+struct NobodyCameBack {
+  std::string sentence;
+};
 /// Every few seconds while waiting: who is missing and why.
 struct StillWaiting {
   std::string sentence;
@@ -104,6 +110,6 @@ struct CannotForm {
 
 using Command = std::variant<HostBecame, HostSuspected, HostCleared, HostLost, AgentGone,
                              HostReturned, MemberDrained, DropHost, QuorumReached, QuorumImpossible,
-                             StillWaiting, Formed, CannotForm>;
+                             NobodyCameBack, StillWaiting, Formed, CannotForm>;
 
 }  // namespace dlaunch::rendezvous

@@ -19,6 +19,7 @@ std::vector<Command> Coordinator::Impl::step(Instant now, const Event& event) {
 
 std::optional<Instant> Coordinator::Impl::next_deadline() const {
   auto deadline = partition_.until() ? partition_.until() : liveness_.next_deadline();
+  if (calm_until_) deadline = calm_until_;
   if (!started_ && !hopeless_) deadline = earlier(deadline, start_due_);
   if (!started_ || pending_) deadline = earlier(deadline, say_due_);
   if (!waits_.empty()) deadline = earlier(deadline, waits_.begin()->first);
@@ -55,17 +56,19 @@ void Coordinator::Impl::on(Instant, const LaunchFailed& e) {
 
 void Coordinator::Impl::on(Instant now, const Arrived& e) {
   auto& h = host(e.host);
-  const bool same = h.agent == e.agent && h.boot_id == e.boot_id;
+  const bool adopted = h.agent == 0 && h.member;
+  const bool same = adopted || (h.agent == e.agent && h.boot_id == e.boot_id);
   if (!same && h.agent != 0) {
     out_.push_back(AgentGone{e.host, h.closed_at.value_or(now), true});
   }
   if (!same || h.lost) {
     if (h.lost || h.agent == 0) returning_.insert(e.host);
+    if (!h.lost && h.agent == 0 && calm_until_) first_met_.insert(e.host);
     if (!h.lost && h.agent != 0 && seats_.seated(e.host)) seat_kept_.insert(e.host);
     h.member = false;
     h.fit = false;
     h.clean = e.running.value == 0;
-  } else if (h.closed_at) {
+  } else if (h.closed_at && !adopted) {
     out_.push_back(HostCleared{e.host});
   }
   h.agent = e.agent;
@@ -129,7 +132,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   h.ready_due.reset();
   h.closed_at = now;
   h.reason = "the connection of its agent closed (" + e.reason + ")";
-  wait_until(e.host, now + policy_.successor_limit);
+  wait_until(e.host, given_up_at(h));
   refresh(e.host);
 }
 
@@ -140,10 +143,11 @@ void Coordinator::Impl::on(Instant now, const Stalled&) {
     refresh(id);
   }
   partition_.reset();
+  if (calm_until_) calm_until_ = std::max(*calm_until_, now + policy_.readmit / 2);
   for (auto& [id, h] : roster_) {
     if (!h.closed_at) continue;
     h.closed_at = now;
-    wait_until(id, now + policy_.successor_limit);
+    wait_until(id, given_up_at(h));
   }
 }
 
@@ -191,13 +195,16 @@ void Coordinator::Impl::on(Instant, const AddAsked& e) {
 }
 
 void Coordinator::Impl::on(Instant now, const DeadlineDue&) {
+  if (calm_until_ && now >= *calm_until_) end_calm(now);
   while (!waits_.empty() && waits_.begin()->first <= now) {
     const auto id = waits_.begin()->second;
     waits_.erase(waits_.begin());
     on_wait_over(now, id);
   }
-  for (const auto id : liveness_.newly_suspect(now)) on_suspect(now, id);
-  convict(now);
+  if (!calm_until_) {
+    for (const auto id : liveness_.newly_suspect(now)) on_suspect(now, id);
+    convict(now);
+  }
   if (!started_ && now >= start_due_) changed_ = true;
   if ((!started_ || pending_) && now >= say_due_) {
     say_due_ = now + kStillWaitingEvery;
@@ -208,11 +215,13 @@ void Coordinator::Impl::on(Instant now, const DeadlineDue&) {
 
 void Coordinator::Impl::on_wait_over(Instant now, HostId id) {
   auto& h = host(id);
-  if (h.closed_at && *h.closed_at + policy_.successor_limit <= now) {
+  if (h.closed_at && given_up_at(h) <= now) {
     const auto closed = *h.closed_at;
     lose(id, closed,
-         "its agent is gone and no successor came within " +
-             format_duration(policy_.successor_limit));
+         h.agent == 0 ? "its agent did not come back within " + format_duration(policy_.readmit) +
+                            " after the controller was started again"
+                      : "its agent is gone and no successor came within " +
+                            format_duration(policy_.successor_limit));
   }
   if (h.ready_due && *h.ready_due <= now) {
     h.ready_due.reset();
@@ -266,6 +275,10 @@ void Coordinator::Impl::lose(HostId id, Instant last_heard, std::string sentence
 
 Coordinator::Coordinator(Policy policy, Generation last, Instant now)
     : impl_(std::make_unique<Impl>(std::move(policy), last, now)) {}
+Coordinator::Coordinator(Policy policy, const Plan& adopted, Instant now)
+    : impl_(std::make_unique<Impl>(std::move(policy), adopted.generation, now)) {
+  impl_->adopt(adopted, now);
+}
 Coordinator::~Coordinator() = default;
 Coordinator::Coordinator(Coordinator&&) noexcept = default;
 Coordinator& Coordinator::operator=(Coordinator&&) noexcept = default;

@@ -19,6 +19,9 @@ class Coordinator {
  public:
   /// `last`: the newest generation of an earlier incarnation (0: none); the next one is higher.
   Coordinator(Policy policy, Generation last, Instant now);
+  /// Adopts the generation that an earlier incarnation formed: its members are seated, and each has
+  /// `readmit` to say hello; until then nobody is convicted.
+  Coordinator(Policy policy, const Plan& adopted, Instant now);
   ~Coordinator();
   Coordinator(Coordinator&&) noexcept;
   Coordinator& operator=(Coordinator&&) noexcept;

@@ -7,10 +7,11 @@
 namespace dlaunch::rendezvous {
 
 void Coordinator::Impl::say_return(HostId id, bool asked) {
-  if (!started_ || !is_eligible(host(id)) || returning_.erase(id) == 0) return;
+  if (!started_ || calm_until_ || !is_eligible(host(id)) || returning_.erase(id) == 0) return;
   const auto seating = seats_.judge(eligible({}));
   const bool joins = !pending_ && seating && seating->members.size() > members_;
-  out_.push_back(HostReturned{id, joins, asked});
+  const bool no_news = first_met_.erase(id) > 0 && !joins && !asked;
+  if (!no_news) out_.push_back(HostReturned{id, joins, asked});
 }
 
 std::set<HostId> Coordinator::Impl::eligible(const std::set<HostId>& without) const {
@@ -77,7 +78,9 @@ void Coordinator::Impl::form(const Seats::Seating& seating) {
   members_ = seating.members.size();
   generation_.value += 1;
   const std::set<HostId> members(seating.members.begin(), seating.members.end());
-  out_.push_back(Formed{make_plan(generation_, seating, roster_), pending_->reason});
+  auto plan = make_plan(generation_, seating, roster_);
+  plan.seats = seats_.holders();
+  out_.push_back(Formed{std::move(plan), pending_->reason});
   pending_.reset();
   for (auto& [id, h] : roster_) {
     h.member = members.contains(id);

@@ -32,6 +32,8 @@ class Coordinator::Impl {
     for (const auto& entry : policy_.hosts) roster_[entry.id].entry = entry;
   }
 
+  /// In the constructor's place.
+  void adopt(const Plan& plan, Instant now);
   std::vector<Command> step(Instant now, const Event& event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   [[nodiscard]] HostView view(HostId id) const;
@@ -69,6 +71,12 @@ class Coordinator::Impl {
   void on(Instant, const AddAsked& e);
   void on(Instant now, const DeadlineDue&);
 
+  // ---- after a restart of the controller
+  void end_calm(Instant now);
+  void start_over_if_alone(Instant now);
+  /// When a host whose connection is closed counts as lost.
+  [[nodiscard]] Instant given_up_at(const Host& host) const;
+
   // ---- who is gone
   void on_wait_over(Instant now, HostId id);
   void on_suspect(Instant now, HostId id);
@@ -95,7 +103,9 @@ class Coordinator::Impl {
   bool hopeless_ = false;
   bool changed_ = false;
   std::size_t members_ = 0;
-  std::set<HostId> returning_;  ///< away since they were last eligible
+  std::set<HostId> returning_;         ///< away since they were last eligible
+  std::optional<Instant> calm_until_;  ///< nobody is convicted before
+  std::set<HostId> first_met_;  ///< by this incarnation, so that it is no news that they are here
   std::set<HostId> seat_kept_;  ///< members whose agent has a successor
   std::set<std::pair<Instant, HostId>> waits_;
   std::optional<Pending> pending_;

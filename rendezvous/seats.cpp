@@ -22,6 +22,10 @@ bool Seats::seated(HostId host) const {
   return std::find(holders_.begin(), holders_.end(), host) != holders_.end();
 }
 
+void Seats::restore(const std::vector<HostId>& holders) {
+  if (holders.size() == holders_.size()) holders_ = holders;
+}
+
 std::optional<Seats::Seating> Seats::judge(const std::set<HostId>& fit) const {
   const auto present = std::count_if(holders_.begin(), holders_.end(),
                                      [&](HostId host) { return fit.contains(host); });

@@ -29,6 +29,9 @@ class Seats {
   void take(const Seating& seating);
 
   [[nodiscard]] bool seated(HostId host) const;
+  [[nodiscard]] const std::vector<HostId>& holders() const { return holders_; }
+  /// As an earlier incarnation left them; empty: as at the start.
+  void restore(const std::vector<HostId>& holders);
 
  private:
   std::vector<HostId> holders_;

@@ -8,13 +8,29 @@ namespace dlaunch::launcher::controller {
 
 namespace job = supervisor::job;
 
+namespace {
+
+rendezvous::Coordinator coordinator_of(const Setting& setting, Instant now) {
+  const auto& recovered = setting.recovered;
+  if (recovered.plan && !recovered.ended) {
+    return rendezvous::Coordinator(setting.rendezvous, *recovered.plan, now);
+  }
+  return rendezvous::Coordinator(setting.rendezvous, recovered.last_generation, now);
+}
+
+}  // namespace
+
 Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
     : setting_(std::move(setting)),
       launch_(setting_.launch, rng),
-      coordinator_(setting_.rendezvous, setting_.recovered.last_generation, now),
+      coordinator_(coordinator_of(setting_, now)),
       job_(setting_.job, setting_.recovered, now),
       beat_due_(now + setting_.heartbeat) {
   for (const auto& entry : setting_.rendezvous.hosts) hosts_[entry.id].name = entry.name;
+  if (const auto& plan = setting_.recovered.plan) {
+    for (const auto& member : plan->members) members_.insert(member.host);
+    preflight_.settle();
+  }
 }
 
 std::vector<Command> Controller::Impl::step(Instant now, const Event& event) {
@@ -30,6 +46,7 @@ std::optional<Instant> Controller::Impl::next_deadline() const {
   if (!leave_due_) deadline = earlier(deadline, job_.next_deadline());
   deadline = earlier(deadline, leave_due_);
   deadline = earlier(deadline, plant_due_);
+  deadline = earlier(deadline, met_until_);
   if (connected_ > 0) deadline = earlier(deadline, beat_due_);
   return deadline;
 }
@@ -57,10 +74,11 @@ std::vector<Controller::HostView> Controller::Impl::hosts() const {
 void Controller::Impl::on(Instant now, const Begin&) {
   // Agents of an earlier incarnation find their way back by themselves; the others are planted.
   if (setting_.incarnation.value > 1) {
-    plant_due_ = now + setting_.rendezvous.readmit;
+    plant_due_ = met_until_ = now + setting_.rendezvous.readmit;
   } else {
     inner_.push_back(launch::Event{launch::StartAll{}});
   }
+  inner_.push_back(job::Event{job::Begin{}});
 }
 
 void Controller::Impl::on(Instant now, const DeadlineDue&) {
@@ -73,6 +91,10 @@ void Controller::Impl::on(Instant now, const DeadlineDue&) {
   if (due(launch_.next_deadline())) inner_.push_back(launch::Event{launch::DeadlineDue{}});
   if (due(coordinator_.next_deadline())) tell(rendezvous::DeadlineDue{});
   if (due(job_.next_deadline())) inner_.push_back(job::Event{job::DeadlineDue{}});
+  if (due(met_until_)) {
+    met_until_.reset();
+    if (leave_due_ && leaving_.empty()) end();
+  }
   if (due(leave_due_)) end();
 }
 

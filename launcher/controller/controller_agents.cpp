@@ -56,7 +56,8 @@ void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
     return;
   }
   if (host.connection == 0) ++connected_;
-  const bool same = host.agent == hello.agent();
+  // A member of the generation that was there before this controller is met for the first time.
+  const bool same = host.agent == hello.agent() || host.agent == 0;
   host.connection = e.connection;
   host.agent = hello.agent();
   host.agent_pid = hello.agent_pid();
@@ -69,6 +70,7 @@ void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
   tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running});
   const bool member = same && members_.contains(e.host);
   if (member) {
+    inner_.push_back(job::Event{job::AgentArrived{e.host, hello}});
     for (auto& frame : orders_.for_host(e.host)) send({e.host}, newest_, std::move(frame));
   } else if (running.value > 0) {
     ControllerFrame abort;

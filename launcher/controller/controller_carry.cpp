@@ -1,4 +1,5 @@
 // What one machine answers is an event for another, or an order to the hands.
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -52,6 +53,7 @@ void Controller::Impl::carry(Instant, rendezvous::HostCleared& c) {
   out_.push_back(FromJob{record("host_cleared", c.host, "")});
 }
 void Controller::Impl::carry(Instant, rendezvous::HostLost& c) {
+  if (leave_due_) return;  // it went as it was told
   out_.push_back(FromJob{record("host_lost", c.host, c.sentence)});
   auto& host = hosts_.at(c.host);
   inner_.push_back(launch::Event{launch::Replant{c.host, host.name + " was lost: " + c.sentence}});
@@ -97,14 +99,21 @@ void Controller::Impl::carry(Instant now, job::Finish& c) {
 
 void Controller::Impl::order_to_leave(std::vector<HostId> ids) {
   leaving_.insert(ids.begin(), ids.end());
-  if (leaving_.empty()) return end();
+  if (leaving_.empty()) return end_when_left();
   protocol::ControllerFrame frame;
   frame.mutable_leave()->set_reason(sentence_);
   send(std::move(ids), newest_, std::move(frame));
 }
 void Controller::Impl::left(HostId id) {
   if (!leave_due_ || leaving_.erase(id) == 0) return;
-  if (leaving_.empty()) end();
+  end_when_left();
+}
+void Controller::Impl::end_when_left() {
+  // After a restart some may still be on their way to this controller.
+  const bool all_met =
+      !met_until_ || std::all_of(hosts_.begin(), hosts_.end(),
+                                 [](const auto& entry) { return entry.second.agent != 0; });
+  if (leaving_.empty() && all_met) end();
 }
 void Controller::Impl::end() {
   if (ended_) return;

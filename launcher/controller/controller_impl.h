@@ -103,6 +103,7 @@ class Controller::Impl {
   // ---- the end
   void order_to_leave(std::vector<HostId> ids);
   void left(HostId id);
+  void end_when_left();
   void end();
 
   Setting setting_;
@@ -117,6 +118,7 @@ class Controller::Impl {
   std::set<HostId> members_;
   Instant beat_due_;
   std::optional<Instant> plant_due_;
+  std::optional<Instant> met_until_;  ///< after a restart: agents that live have come by then
   std::optional<Instant> leave_due_;  ///< set from Finish on
   std::set<HostId> leaving_;
   bool ended_ = false;

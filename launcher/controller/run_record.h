@@ -10,7 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "launcher/controller/output_tail.h"
-#include "supervisor/job/policy.h"
+#include "supervisor/job/recovered.h"
 
 namespace dlaunch::launcher::controller {
 
@@ -69,8 +69,7 @@ struct OutputRow {
 using Row = std::variant<JournalRow, EventRow, IncidentRow, StatusRow, CheckpointRow, EndRow,
                          MetricRow, OutputRow>;
 
-/// `journal`: oldest first. Kinds and content: supervisor/job. Rows that cannot be read (of a newer
-/// dlaunch) are passed over.
+/// `journal`: oldest first. Kinds and content: supervisor/job/journal_rows.h.
 [[nodiscard]] supervisor::job::Recovered recover(const std::vector<JournalRow>& journal,
                                                  std::uint64_t incidents);
 

@@ -180,6 +180,7 @@ void fill_job(const JobInput& input, const config::TrainFile& train, supervisor:
   job.stop_grace = train.recovery.stop_grace;
   job.lease = train.recovery.lease.value_or(job.trainer ? kLeaseTrainer : kLeaseProgram);
   job.abort_deadline = train.recovery.abort_deadline;
+  job.readmit = train.recovery.readmit;
   job.has_steps = job.trainer || !train.program->step_pattern.empty() ||
                   !train.program->checkpoint_glob.empty();
   job.hang_floor =

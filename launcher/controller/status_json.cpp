@@ -88,7 +88,14 @@ json status_json(const JobIdentity& job, const std::vector<Controller::HostView>
   }
   json rank_list = json::array();
   for (const auto& rank : view.ranks) rank_list.push_back(rank_json(job, rank));
-  json incident_list = job.earlier_incidents;
+  json incident_list = json::array();
+  const auto first = view.incidents.empty() ? 0 : view.incidents.front().id;
+  for (const auto& earlier : job.earlier_incidents) {
+    // One that was open when the controller died is this one's too, and goes on there.
+    if (first == 0 || earlier.value("id", std::uint64_t{0}) < first) {
+      incident_list.push_back(earlier);
+    }
+  }
   for (const auto& incident : view.incidents) incident_list.push_back(incident_json(job, incident));
   return {{"schema", 1},
           {"job", job.name},

@@ -52,7 +52,7 @@ void Agent::Impl::on(Instant, const ConnectionUp&) {
     running->set_generation(generation_.value);
     running->set_pid(worker.pid);
     running->set_alive(worker.alive);
-    running->set_finished(worker.finished);
+    running->set_finished(worker.alive ? worker.finished : worker.ended_well);
     if (worker.status.has_step()) running->set_step(worker.status.step());
   }
   send(std::move(frame));

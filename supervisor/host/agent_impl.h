@@ -31,6 +31,7 @@ struct Worker {
   std::uint32_t pid = 0;
   bool alive = true;
   bool finished = false;
+  bool ended_well = false;
   Instant started_at;
   Instant progressed_at;
   protocol::WorkerStatus status;
@@ -114,6 +115,7 @@ class Agent::Impl {
   [[nodiscard]] Place place_of(Rank rank, std::uint32_t local_rank) const;
   void start_workers(Instant now, const protocol::Endpoint* master);
   void tell_all(const protocol::AgentMessage::Body& body);
+  [[nodiscard]] bool has_joined() const;
   void say_connected();
   void say_restored();
   void repeat_checkpoints();

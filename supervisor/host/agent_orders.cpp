@@ -223,7 +223,7 @@ void Agent::Impl::start_workers(Instant now, const protocol::Endpoint* master) {
 }
 
 void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
-  if (std::holds_alternative<Joining>(state_)) {  // the answers may have been lost
+  if (has_joined()) {  // the answers may have been lost, or the controller that they went to
     say_connected();
     return say_restored();
   }

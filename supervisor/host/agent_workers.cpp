@@ -76,6 +76,8 @@ void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   exited.set_error_message(e.error_message);
   exited.set_ordered(stop_signalled_);
   exited.set_finished(worker->finished);
+  // Of a program nothing more is wanted once it has ended well.
+  worker->ended_well = job_.trainer() ? worker->finished : e.code == 0 && e.signal == 0;
   if (worker->status.has_step()) exited.set_step(worker->status.step());
   testify(now, e.generation, std::move(evidence));
 }
@@ -146,10 +148,14 @@ void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Connecte
   say_connected();
 }
 
+bool Agent::Impl::has_joined() const {
+  return std::holds_alternative<Joining>(state_) || std::holds_alternative<Training>(state_);
+}
+
 void Agent::Impl::say_connected() {
   const bool all = std::all_of(workers_.begin(), workers_.end(),
                                [](const auto& entry) { return entry.second.connected; });
-  if (!all || !std::holds_alternative<Joining>(state_)) return;
+  if (!all || !has_joined()) return;
   AgentFrame frame;
   frame.mutable_connected();
   send(std::move(frame));
@@ -164,7 +170,7 @@ void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Restored
 void Agent::Impl::say_restored() {
   const bool all = std::all_of(workers_.begin(), workers_.end(),
                                [](const auto& entry) { return entry.second.restored.has_value(); });
-  if (!all || workers_.empty() || !std::holds_alternative<Joining>(state_)) return;
+  if (!all || workers_.empty() || !has_joined()) return;
   AgentFrame frame;
   frame.mutable_restored()->set_step(*workers_.begin()->second.restored);
   send(std::move(frame));

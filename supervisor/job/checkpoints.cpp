@@ -72,21 +72,41 @@ std::optional<protocol::Commit> Checkpoints::written(const protocol::Written& wr
     seconds = std::max(seconds, file.seconds());
   }
   save_cost_ = nanoseconds(std::llround(seconds * 1e9));
-  committing_.insert(step);
+  auto& deleted = committing_[step];
   partial_.erase(step);
   auto left = steps_.size() + 1;
   for (auto old = steps_.begin(); old != steps_.end() && left > keep_; ++old, --left) {
-    if (*old < step) commit.add_delete_steps(old->value);
+    if (*old >= step) continue;
+    commit.add_delete_steps(old->value);
+    deleted.push_back(*old);
   }
   return commit;
 }
 
+bool Checkpoints::is_news(Step step) const {
+  if (committing_.contains(step)) return true;
+  // Those below the oldest have been deleted since.
+  return !steps_.contains(step) && (steps_.empty() || step > *steps_.begin());
+}
+
 void Checkpoints::committed(Step step) {
-  committing_.erase(step);
+  // Only what is really deleted is forgotten: of several commits at once each counts for itself.
+  if (const auto known = committing_.find(step); known != committing_.end()) {
+    for (const auto old : known->second) steps_.erase(old);
+    committing_.erase(known);
+  }
   damaged_.erase(step);
   committed_ = std::max(committed_, std::optional(step));
   steps_.insert(step);
-  while (steps_.size() > std::max(1U, keep_)) steps_.erase(steps_.begin());
+}
+
+void Checkpoints::adopt(std::optional<Step> committed,
+                        const std::vector<protocol::Commit>& committing) {
+  committed_ = committed;
+  for (const auto& commit : committing) {
+    auto& deleted = committing_[Step{commit.step()}];
+    for (const auto old : commit.delete_steps()) deleted.push_back(Step{old});
+  }
 }
 
 std::optional<Step> Checkpoints::newest() const {

@@ -29,13 +29,22 @@ class Checkpoints {
   /// after the rename so that `keep` are left. Never the newest. A rank may say it again.
   [[nodiscard]] std::optional<protocol::Commit> written(const protocol::Written& written);
   void committed(Step step);
+  /// A commit that was not heard of before; agents repeat what they told another connection.
+  [[nodiscard]] bool is_news(Step step) const;
+  /// A generation goes on that has committed that much and waits for these.
+  void adopt(std::optional<Step> committed, const std::vector<protocol::Commit>& committing);
   /// It could not be renamed; a later one may.
   void failed(Step step) { committing_.erase(step); }
   /// Nobody answers the orders to commit.
   void give_up() { committing_.clear(); }
 
   [[nodiscard]] std::optional<Step> newest() const;
+  [[nodiscard]] std::vector<Step> steps() const { return {steps_.begin(), steps_.end()}; }
+  [[nodiscard]] std::vector<Step> damaged_steps() const {
+    return {damaged_.begin(), damaged_.end()};
+  }
   [[nodiscard]] bool is_committing() const { return !committing_.empty(); }
+  [[nodiscard]] bool is_committing(Step step) const { return committing_.contains(step); }
   /// What saving cost the newest time: the slowest rank's write.
   [[nodiscard]] nanoseconds save_cost() const { return save_cost_; }
 
@@ -44,8 +53,8 @@ class Checkpoints {
   std::uint32_t world_size_ = 0;
   std::set<Step> steps_;
   std::set<Step> damaged_;
-  std::set<Step> committing_;
-  std::optional<Step> committed_;  ///< the newest of this generation
+  std::map<Step, std::vector<Step>> committing_;  ///< and what is deleted with it
+  std::optional<Step> committed_;                 ///< the newest of this generation
   std::map<Step, std::map<Rank, protocol::Written>> partial_;
   nanoseconds save_cost_{};
 };

@@ -12,6 +12,13 @@
 
 namespace dlaunch::supervisor::job {
 
+/// Once, before everything else: what an earlier incarnation left is taken up.
+struct Begin {};
+/// A member's first hello to this incarnation: how far its workers are in which generation.
+struct AgentArrived {
+  HostId host;
+  protocol::Hello hello;
+};
 /// Already fenced by job, group and incarnation; the machine fences the generation itself, at the
 /// top of `step`. Hello and Ready do not come here.
 struct FromAgent {
@@ -53,7 +60,8 @@ struct FingerprintKnown {
 };
 struct DeadlineDue {};
 
-using Event = std::variant<FromAgent, FromCoordinator, StopAsked, CheckpointAsked, Journaled,
-                           JournalFailed, RegroupAsked, DataKnown, FingerprintKnown, DeadlineDue>;
+using Event =
+    std::variant<Begin, AgentArrived, FromAgent, FromCoordinator, StopAsked, CheckpointAsked,
+                 Journaled, JournalFailed, RegroupAsked, DataKnown, FingerprintKnown, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

@@ -39,6 +39,33 @@ void IncidentBook::add(Happening happening, Generation broken, Instant now) {
   write(now);
 }
 
+void IncidentBook::restore(const OpenIncident& saved, Instant now) {
+  open_.emplace();
+  const bool same_clock = saved.opened <= now;  // else the machine has booted since
+  open_->happenings.push_back(saved.cause);
+  open_->done = saved.done;
+  open_->opened = same_clock ? saved.opened : now;
+  open_->happened = same_clock ? saved.happened : now;
+  open_->happenings.front().happened_at = open_->happened;
+  const auto phase = [&](std::optional<Instant> at) { return same_clock ? at : std::nullopt; };
+  open_->aborted = phase(saved.aborted);
+  open_->replaced = phase(saved.replaced);
+  open_->regrouped = phase(saved.regrouped);
+  open_->restored = phase(saved.restored);
+  last_id_ = std::max(last_id_, saved.incident.id);
+  incidents_.push_back(saved.incident);
+  write(now);
+}
+
+OpenIncident IncidentBook::saved() const {
+  DL_CHECK(open_.has_value(), "there is an open incident");
+  return {incidents_.back(), open_->happenings[open_->cause],
+          open_->done,       open_->happened,
+          open_->opened,     open_->aborted,
+          open_->replaced,   open_->regrouped,
+          open_->restored};
+}
+
 void IncidentBook::begin_round() {
   if (open_) open_->round = open_->happenings.size();
 }

@@ -12,6 +12,15 @@
 
 namespace dlaunch::supervisor::job {
 
+/// What a further incarnation of the controller needs to go on with the open incident.
+struct OpenIncident {
+  Incident incident;  ///< id, generation, verdict, lost steps and exactness
+  Happening cause;    ///< the one chosen so far
+  std::string done;
+  Instant happened, opened;
+  std::optional<Instant> aborted, replaced, regrouped, restored;
+};
+
 /// All incidents of the job, at most one of them open. Further faults before the first new step
 /// join the open one.
 class IncidentBook {
@@ -24,6 +33,9 @@ class IncidentBook {
   explicit IncidentBook(std::uint64_t last_id) : last_id_(last_id) {}
 
   [[nodiscard]] bool is_open() const { return open_.has_value(); }
+  /// Goes on with one of an earlier incarnation; later times than `now` are of another clock.
+  void restore(const OpenIncident& open, Instant now);
+  [[nodiscard]] OpenIncident saved() const;
   /// Opens an incident of generation `broken` or joins the open one.
   void add(Happening happening, Generation broken, Instant now);
   /// From now on `cause` is about what happens in a further generation of the open incident.

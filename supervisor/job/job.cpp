@@ -4,6 +4,7 @@
 
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -78,20 +79,26 @@ Job::Impl::Impl(Policy policy, Recovered recovered, Instant now)
       incidents_(recovered.incidents),
       budget_(policy_.process_restarts_max, policy_.restarts_window),
       links_(policy_.link_window),
-      must_be_empty_(policy_.fresh && recovered.last_generation.value == 0),
+      must_be_empty_(policy_.fresh && !recovered.inspected),
       best_step_(recovered.best_step),
+      without_progress_(recovered.without_progress),
+      free_retries_(recovered.free_retries),
       started_(now) {
   for (std::uint32_t i = 0; i < recovered.restarts_spent; ++i) (void)budget_.spend(now);
-  if (recovered.disk_step) checkpoints_.found({*recovered.disk_step});
-  if (recovered.was_stopping) stop_ = StopAsked{false, false, "asked for before the restart"};
-  if (recovered.last_generation.value > 0) {
-    record("controller_restarted", {}, {},
-           "generation " + std::to_string(recovered.last_generation.value) + " was the last");
+  for (const auto step : recovered.damaged_steps) (void)checkpoints_.damaged(step);
+  checkpoints_.found(recovered.disk_steps);
+  if (const auto& stopping = recovered.stopping) {
+    stop_ = StopAsked{false, stopping->preempted, stopping->reason};
   }
+  recovered_ = std::move(recovered);
 }
 
 std::vector<Command> Job::Impl::step(Instant now, const Event& event) {
-  if (!std::holds_alternative<Over>(state_)) {
+  const bool is_ending = std::holds_alternative<Ending>(state_);
+  const bool matters = std::holds_alternative<Journaled>(event) ||
+                       std::holds_alternative<JournalFailed>(event) ||
+                       std::holds_alternative<DeadlineDue>(event);
+  if (!std::holds_alternative<Over>(state_) && (!is_ending || matters)) {
     std::visit([&](const auto& e) { on(now, e); }, event);
   }
   // An abort waits for nothing, not even for the record of why it was ordered.
@@ -105,6 +112,7 @@ std::vector<Command> Job::Impl::step(Instant now, const Event& event) {
 std::optional<Instant> Job::Impl::next_deadline() const {
   struct Deadline {
     std::optional<Instant> operator()(const Gathering&) const { return std::nullopt; }
+    std::optional<Instant> operator()(const Adopting&) const { return std::nullopt; }
     std::optional<Instant> operator()(const Inspecting& s) const { return s.due; }
     std::optional<Instant> operator()(const Pausing& s) const { return s.due; }
     std::optional<Instant> operator()(const MakingSure& s) const { return s.due; }
@@ -119,9 +127,10 @@ std::optional<Instant> Job::Impl::next_deadline() const {
     std::optional<Instant> operator()(const Aborting& s) const {
       return earlier(s.due, s.judge_due);
     }
+    std::optional<Instant> operator()(const Ending& s) const { return s.due; }
     std::optional<Instant> operator()(const Over&) const { return std::nullopt; }
   };
-  if (std::holds_alternative<Over>(state_)) return std::nullopt;
+  if (is_over()) return std::visit(Deadline{}, state_);
   return earlier(earlier(std::visit(Deadline{}, state_), journal_due_), links_.next_deadline());
 }
 
@@ -149,7 +158,7 @@ View Job::Impl::view() const {
   }
   for (const auto& [rank, status] : ranks_.all()) {
     view.ranks.push_back(view_of(status));
-    if (!std::holds_alternative<Over>(state_)) continue;
+    if (!is_over()) continue;
     view.ranks.back().state = kAbsent;  // every agent ends what is left
     view.ranks.back().pid = 0;
     view.ranks.back().phase.clear();
@@ -166,6 +175,11 @@ void Job::Impl::on(Instant now, const Journaled& e) {
     journal_due_.reset();
     set_state(shown_, std::exchange(reason_before_, ""));
   }
+  pay(e.ticket);
+  if (const auto* ending = std::get_if<Ending>(&state_)) {
+    if (ending->ticket == e.ticket) become_over();
+    return;
+  }
   const auto* journaling = std::get_if<Journaling>(&state_);
   if (journaling != nullptr && journaling->ticket == e.ticket) {
     record("generation_formed", {}, {},
@@ -173,16 +187,28 @@ void Job::Impl::on(Instant now, const Journaled& e) {
                std::to_string(plan_.world_size));
     return has_checkpoints() ? become_inspecting(now) : become_preparing(now);
   }
+  if (auto* preparing = std::get_if<Preparing>(&state_);
+      preparing && e.ticket == preparing->ticket) {
+    preparing->ticket = 0;
+    return become_joining_when_prepared(now);
+  }
+  if (e.ticket == stop_ticket_) return order_stop(now);
+  if (e.ticket == regroup_ticket_ && std::holds_alternative<Running>(state_)) {
+    return become_aborting(now, std::exchange(regroup_order_, ""));
+  }
   const auto commit = commits_.find(e.ticket);
   if (commit == commits_.end()) return;
   order_commit(now, commit->second);
   commits_.erase(commit);
 }
 
+/// What is safe without the disk goes on: that the job stops or is over can be seen at its agents.
 void Job::Impl::on(Instant now, const JournalFailed& e) {
+  if (std::holds_alternative<Ending>(state_)) return become_over();
   if (!journal_due_) reason_before_ = reason_;
   journal_due_ = now + kJournalRetry;
   set_state(shown_, "decisions wait until run.db can be written: " + e.sentence);
+  if (unwritten_.contains(stop_ticket_)) order_stop(now);
 }
 
 // ---- saying
@@ -196,6 +222,44 @@ std::uint64_t Job::Impl::journal(const std::string& kind, std::string json) {
   unwritten_[entry.ticket] = entry;
   out_.push_back(std::move(entry));
   return tickets_;
+}
+
+void Job::Impl::journal_incident() {
+  const auto ticket = incidents_.is_open()
+                          ? journal("incident", incident_row(incidents_.saved()))
+                          : journal("incident", closed_incident_row(incidents_.present().id));
+  for (auto& [host, owed] : owed_) {
+    if (owed.ticket == kNextRow) owed.ticket = ticket;
+  }
+}
+
+/// Evidence that changes nothing by itself is acknowledged at once, but never before what came
+/// earlier from the same host.
+void Job::Impl::acknowledge(HostId host, std::uint64_t number) {
+  if (const auto owed = owed_.find(host); owed != owed_.end()) {
+    owed->second.number = std::max(owed->second.number, number);
+    return;
+  }
+  protocol::ControllerFrame frame;
+  frame.mutable_evidence_acknowledged()->set_number(number);
+  send({host}, std::move(frame));
+}
+
+void Job::Impl::owe(HostId host, std::uint64_t number, std::uint64_t ticket) {
+  auto& owed = owed_[host];
+  owed.ticket = ticket;
+  owed.number = std::max(owed.number, number);
+}
+
+void Job::Impl::pay(std::uint64_t ticket) {
+  std::vector<std::pair<HostId, std::uint64_t>> due;
+  for (const auto& [host, owed] : owed_) {
+    if (owed.ticket <= ticket) due.emplace_back(host, owed.number);
+  }
+  for (const auto& [host, number] : due) {
+    owed_.erase(host);
+    acknowledge(host, number);
+  }
 }
 
 void Job::Impl::retry_journal(Instant now) {

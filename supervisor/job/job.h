@@ -10,6 +10,7 @@
 #include "supervisor/job/command.h"
 #include "supervisor/job/event.h"
 #include "supervisor/job/policy.h"
+#include "supervisor/job/recovered.h"
 
 namespace dlaunch::supervisor::job {
 

@@ -5,6 +5,7 @@
 
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -19,19 +20,17 @@ nanoseconds duration_of(double seconds) {
 
 void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame& frame) {
   const auto& evidence = frame.evidence();
-  protocol::ControllerFrame acknowledged;
-  acknowledged.mutable_evidence_acknowledged()->set_number(evidence.number());
-  send({host}, std::move(acknowledged));
+  const auto number = evidence.number();
   auto& seen = evidence_seen_[host];
-  if (evidence.number() <= seen) return;
-  seen = evidence.number();
+  if (number <= seen) return acknowledge(host, number);
+  seen = number;
   if (evidence.has_link_changed()) {
     on_link(now, host, evidence);
   }
   const bool present = frame.generation() == generation_.value && is_member(host);
   const bool late =
       frame.generation() < generation_.value && incidents_.covers(Generation{frame.generation()});
-  if (!present && !late) return;
+  if (!present && !late) return acknowledge(host, number);
   std::optional<Happening> happening;
   if (evidence.has_worker_exited()) {
     const auto& exited = evidence.worker_exited();
@@ -57,7 +56,12 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
       out_.push_back(BlamedHost{host, evidence.finding().sentence()});
     }
   }
-  if (!happening) return present ? end_when_done(now) : void();
+  if (!happening) {
+    acknowledge(host, number);
+    return present ? end_when_done(now) : void();
+  }
+  // Not before what it brought about is on disk: a controller that dies before hears it again.
+  owe(host, number, kNextRow);
   happening->host = host;
   happening->happened_at = now - duration_of(evidence.seconds_ago());
   if (present) return happened(now, std::move(*happening));
@@ -117,6 +121,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::AgentGone& e) {
   evidence_seen_.erase(e.host);  // a new agent counts from 1
+  owed_.erase(e.host);
   if (links_.up(e.host)) out_.push_back(DataLinkJudged{e.host, true, {}});  // and looks anew
   on_stop_confirmed(now, e.host);
   if (!is_member(e.host)) return;
@@ -137,11 +142,11 @@ void Job::Impl::happened(Instant now, Happening happening) {
   const bool active =
       std::holds_alternative<Preparing>(state_) || std::holds_alternative<Joining>(state_) ||
       std::holds_alternative<Running>(state_) || std::holds_alternative<Inspecting>(state_) ||
-      std::holds_alternative<Journaling>(state_);
+      std::holds_alternative<Journaling>(state_) || std::holds_alternative<Adopting>(state_);
   const bool aborting = std::holds_alternative<Aborting>(state_);
   if (!active && !aborting) {
     // Known only after the abort: it explains the incident, the coordinator deals with the rest.
-    if (!incidents_.is_open()) return;
+    if (!incidents_.is_open()) return pay(kNextRow);
     incidents_.add(std::move(happening), generation_, now);
     return judge_cause_now();
   }
@@ -155,6 +160,13 @@ void Job::Impl::happened(Instant now, Happening happening) {
   if (active) become_aborting(now, reason);
   incidents_.add(std::move(happening), generation_, now);
   if (opens) record("incident_opened", host, rank, reason);
+  if (active) {
+    const auto open = incidents_.saved();
+    const auto ticket = journal("broken", broken_row(generation_, reason, &open));
+    for (auto& [debtor, owed] : owed_) {
+      if (owed.ticket == kNextRow) owed.ticket = ticket;
+    }
+  }
   auto& abort = std::get<Aborting>(state_);
   if (!abort.judge_due && active) abort.judge_due = now + policy_.cause_window;
   if (dead_host) {
@@ -179,6 +191,12 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
   set_state(stop_ ? JobState::stopping : JobState::recovering, reason);
 }
 
+/// A planned end is known to a further incarnation before any worker is: it needs no incident.
+void Job::Impl::regroup(Instant, std::string reason) {
+  regroup_ticket_ = journal("broken", broken_row(generation_, reason, nullptr));
+  regroup_order_ = std::move(reason);
+}
+
 void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
   auto* aborting = std::get_if<Aborting>(&state_);
   if (aborting == nullptr) return;
@@ -191,7 +209,8 @@ void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
 }
 
 /// A host that was left out because it could not be cleaned is clean after all.
-void Job::Impl::on_workers_gone(Instant, HostId host) {
+void Job::Impl::on_workers_gone(Instant now, HostId host) {
+  on_stop_confirmed(now, host);
   unusable_.erase(host);
   if (excluded_.erase(host) == 0) return;
   out_.push_back(CleanedHost{host});
@@ -206,6 +225,7 @@ void Job::Impl::judge_cause_now() {
     const auto& cause = incidents_.cause();
     record("cause_revised", cause.host, cause.rank, cause.cause + ": " + cause.what);
   }
+  journal_incident();
   incident_changed();
 }
 
@@ -259,7 +279,7 @@ void Job::Impl::decide(Instant now) {
     incidents_.verdict("stop", "the job stops: " + refusal->sentence);
     const auto& incident = incidents_.present();
     record("verdict", incident.host, incident.rank, "stop: " + refusal->sentence);
-    return become_over(now, refusal->code, JobState::failed, incident.sentence);
+    return become_ending(now, refusal->code, JobState::failed, incident.sentence);
   }
   if (!is_free(inputs.cause.cause)) (void)budget_.spend(now);
   const auto pause = judge_pause(inputs.cause.cause, free_retries_);

@@ -32,7 +32,10 @@ class Job::Impl {
  private:
   // ---- states; only become_* assigns state_
   struct Gathering {};  ///< the coordinator counts hosts, with its own deadline
-  struct Inspecting {   ///< CheckpointsFound of one, then MarkLooked of the others
+  struct Adopting {     ///< AgentArrived of all, or HostLost at the coordinator's deadline
+    std::map<HostId, protocol::Hello> hellos;
+  };
+  struct Inspecting {  ///< CheckpointsFound of one, then MarkLooked of the others
     HostId host;
     Instant due;
     bool paused = false;  ///< until `due`, before it is looked at again
@@ -53,9 +56,10 @@ class Job::Impl {
   struct Journaling {  ///< Journaled
     std::uint64_t ticket = 0;
   };
-  struct Preparing {  ///< Prepared of all
+  struct Preparing {  ///< Prepared of all, and what is restored on disk
     Instant due;
     std::map<HostId, protocol::Prepared> prepared;
+    std::uint64_t ticket = 0;  ///< 0: nothing is to be written
   };
   struct Joining {  ///< Connected, then Restored of all
     Instant due;
@@ -77,21 +81,32 @@ class Job::Impl {
     std::set<HostId> excused;  ///< lost, or their agent is: no answer is to be had
     bool said_aborted = false;
   };
+  struct Ending {  ///< Journaled, so that a further incarnation knows that the job is over
+    std::uint64_t ticket = 0;
+    Instant due;
+    Finish finish;
+  };
   struct Over {};
-  using State = std::variant<Gathering, Inspecting, Pausing, MakingSure, Forming, Journaling,
-                             Preparing, Joining, Running, Aborting, Over>;
+  using State = std::variant<Gathering, Adopting, Inspecting, Pausing, MakingSure, Forming,
+                             Journaling, Preparing, Joining, Running, Aborting, Ending, Over>;
 
+  void become_aborting_again(Instant now, const std::string& reason);
   void become_inspecting(Instant now);
   void become_pausing(Instant due);
   void become_forming(Instant now, std::string reason);
   void become_journaling(Instant now, const rendezvous::Formed& formed);
   void become_preparing(Instant now);
   void become_joining(Instant now, const Preparing& prepared);
+  void become_joining_when_prepared(Instant now);
   void become_running(Instant now);
+  void enter_running(Instant now);
   void become_aborting(Instant now, const std::string& reason);
-  void become_over(Instant now, int code, JobState state, std::string sentence);
+  void become_ending(Instant now, int code, JobState state, std::string sentence);
+  void become_over();
 
   // ---- events
+  void on(Instant now, const Begin&);
+  void on(Instant now, const AgentArrived& e);
   void on(Instant now, const FromAgent& e);
   void on(Instant now, const FromCoordinator& e);
   void on(Instant now, const StopAsked& e);
@@ -105,6 +120,7 @@ class Job::Impl {
 
   void on_coordinator(Instant now, const rendezvous::QuorumReached& e);
   void on_coordinator(Instant now, const rendezvous::QuorumImpossible& e);
+  void on_coordinator(Instant now, const rendezvous::NobodyCameBack& e);
   void on_coordinator(Instant now, const rendezvous::Formed& e);
   void on_coordinator(Instant now, const rendezvous::CannotForm& e);
   void on_coordinator(Instant now, const rendezvous::HostLost& e);
@@ -113,6 +129,14 @@ class Job::Impl {
   void on_coordinator(Instant now, const rendezvous::MemberDrained& e);
   template <class Other>
   void on_coordinator(Instant, const Other&) {}  // shown by the controller, nothing to decide
+
+  // ---- after a restart of the controller
+  void take_up(Instant now, const Recovered& recovered);
+  void judge_adoption(Instant now);
+  void adopt_running(Instant now, const std::vector<protocol::Commit>& committing);
+  void note_workers(Instant now, HostId host, const protocol::Hello& hello);
+  [[nodiscard]] std::optional<Happening> judge_hello(Instant now, HostId host,
+                                                     const protocol::Hello& hello) const;
 
   void on_evidence(Instant now, HostId host, const protocol::AgentFrame& frame);
   void on_directory_trouble(Instant now, std::string sentence);
@@ -157,6 +181,7 @@ class Job::Impl {
 
   // ---- failing
   void happened(Instant now, Happening happening);
+  void regroup(Instant now, std::string reason);
   void settle_abort(Instant now);
   void judge_cause_now();
   void decide(Instant now);
@@ -167,6 +192,10 @@ class Job::Impl {
   void send(std::vector<HostId> hosts, protocol::ControllerFrame body);
   void send_all(protocol::ControllerFrame body) { send(members(), std::move(body)); }
   std::uint64_t journal(const std::string& kind, std::string json);
+  void journal_incident();
+  void acknowledge(HostId host, std::uint64_t number);
+  void owe(HostId host, std::uint64_t number, std::uint64_t ticket);
+  void pay(std::uint64_t ticket);
   void record(std::string event, std::optional<HostId> host = {}, std::optional<Rank> rank = {},
               std::string detail = {}, std::optional<Step> step = {});
   void incident_changed() { out_.push_back(IncidentChanged{incidents_.present()}); }
@@ -180,7 +209,12 @@ class Job::Impl {
     return policy_.trainer && !policy_.checkpoint_directory.empty();
   }
 
+  [[nodiscard]] bool is_over() const {
+    return std::holds_alternative<Ending>(state_) || std::holds_alternative<Over>(state_);
+  }
+
   Policy policy_;
+  std::optional<Recovered> recovered_;  ///< until the generation of before is taken up
   State state_ = Gathering{};
   JobState shown_ = JobState::starting;
   std::string reason_;
@@ -211,7 +245,15 @@ class Job::Impl {
   std::set<HostId> unusable_;         ///< for the next generation only
   std::set<HostId> excluded_;         ///< from the present one, until their workers are gone
   std::map<HostId, Instant> unsure_;  ///< programs there are surely gone by then
-  std::map<HostId, std::uint64_t> evidence_seen_;      ///< highest number, of the present agent
+  std::map<HostId, std::uint64_t> evidence_seen_;  ///< highest number, of the present agent
+  struct Owed {
+    std::uint64_t ticket = 0;  ///< kNextRow: of the row that is written next
+    std::uint64_t number = 0;
+  };
+  static constexpr std::uint64_t kNextRow = ~std::uint64_t{0};
+  std::map<HostId, Owed> owed_;  ///< acknowledged once what follows from it is on disk
+  std::uint64_t stop_ticket_ = 0, regroup_ticket_ = 0;
+  std::string regroup_order_;                          ///< what `regroup_ticket_` waits for
   std::map<std::uint64_t, protocol::Commit> commits_;  ///< waiting for their journal entry
   std::map<std::uint64_t, Journal> unwritten_;         ///< until Journaled
   std::optional<Instant> journal_due_;                 ///< the next try, after a failure

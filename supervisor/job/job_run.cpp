@@ -7,6 +7,7 @@
 #include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -15,29 +16,37 @@ using nlohmann::json;
 
 constexpr nanoseconds kLookEvery = 250ms;  // a hang is named within its threshold + this
 constexpr nanoseconds kStopSlack = 10s;    // a running step's end and the write, beside the grace
+constexpr nanoseconds kEndLimit = 3s;      // the end is said even if the disk hangs
 constexpr nanoseconds kLastCommitLimit = 60s;  // one rename, on a network file system at its worst
 
 }  // namespace
 
 void Job::Impl::become_running(Instant now) {
+  protocol::ControllerFrame frame;
+  frame.mutable_go();
+  send_all(std::move(frame));
+  (void)journal("running", json{{"generation", generation_.value}}.dump());
+  enter_running(now);
+}
+
+/// They run: they have just been told to go, or a controller that was started again finds them so.
+void Job::Impl::enter_running(Instant now) {
   Running running;
   running.look_due = now + kLookEvery;
   state_ = running;
   ranks_.go(now);
   running_since_ = began_at_ = now;
-  protocol::ControllerFrame frame;
-  frame.mutable_go();
-  send_all(std::move(frame));
   set_state(stop_ ? JobState::stopping : JobState::running, stop_ ? stop_->reason : "");
   plan_checkpoint(now);
   if (stop_) {
     order_stop(now);
   } else if (!regroup_reason_.empty()) {
-    on(now, CheckpointAsked{});
+    on(now, RegroupAsked{std::exchange(regroup_reason_, "")});
   }
   if (!policy_.trainer && incidents_.is_open()) {
     // Without a source of steps the generation counts as recovered once its processes run.
     incidents_.close(now);
+    journal_incident();
     incident_changed();
   }
 }
@@ -107,9 +116,12 @@ void Job::Impl::note_progress(Instant now) {
   best_step_ = step;
   const bool first = !std::exchange(progressed_, true);
   if (!first || !running) return;
+  (void)journal("progressed",
+                json{{"generation", generation_.value}, {"best_step", step->value}}.dump());
   record("first_step", {}, {}, "", step);
   if (incidents_.is_open()) {
     incidents_.close(now);
+    journal_incident();
     incident_changed();
   }
 }
@@ -134,33 +146,38 @@ void Job::Impl::on(Instant now, const StopAsked& e) {
   const bool again = stop_.has_value();
   if (!again || e.now) stop_ = e;
   if (e.now) {
-    return become_over(now, to_int(ExitCode::stopped_now), JobState::stopped,
-                       "stopped at once: " + e.reason);
+    return become_ending(now, to_int(ExitCode::stopped_now), JobState::stopped,
+                         "stopped at once: " + e.reason);
   }
   if (again) return;
-  (void)journal("stopping", protocol::json_text({{"reason", e.reason}}));
+  stop_ticket_ =
+      journal("stopping", protocol::json_text({{"reason", e.reason}, {"preempted", e.preempted}}));
+  if (std::holds_alternative<Adopting>(state_)) return set_state(JobState::stopping, e.reason);
   if (const auto* forming = std::get_if<Forming>(&state_);
       forming != nullptr && forming->give_up_at) {
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
-                       "stopped while it waited for hosts: " + e.reason);
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         "stopped while it waited for hosts: " + e.reason);
   }
   if (std::holds_alternative<Gathering>(state_) || std::holds_alternative<MakingSure>(state_) ||
       std::holds_alternative<Pausing>(state_) ||
       (!policy_.trainer && !std::holds_alternative<Running>(state_))) {
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
   }
   if (const auto disk = checkpoints_.newest();
       disk && has_checkpoints() && !std::holds_alternative<Running>(state_)) {
     // Nothing newer than the disk's state exists, so nothing would be won by starting workers.
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
-                       std::string(e.preempted ? "preempted" : "stopped on request") + " at step " +
-                           std::to_string(disk->value) + "; the same command goes on from there");
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         std::string(e.preempted ? "preempted" : "stopped on request") +
+                             " at step " + std::to_string(disk->value) +
+                             "; the same command goes on from there");
   }
   set_state(JobState::stopping, e.reason);
-  if (std::holds_alternative<Running>(state_)) order_stop(now);
 }
 
+/// Once the wish is on disk, or at once where the disk is full.
 void Job::Impl::order_stop(Instant now) {
+  const bool waits = unwritten_.contains(stop_ticket_) && !journal_due_;
+  if (!std::holds_alternative<Running>(state_) || waits) return;
   auto& running = std::get<Running>(state_);
   if (running.stop_due) return;
   const auto step = nanoseconds(static_cast<std::int64_t>(3e9 * ranks_.step_seconds()));
@@ -187,8 +204,8 @@ void Job::Impl::end_when_done(Instant now) {
       !has_checkpoints() || !step || (checkpoints_.newest() && *checkpoints_.newest() >= *step);
   if (!saved) {
     if (!last_commit_error_.empty()) {
-      return become_over(now, to_int(ExitCode::storage), JobState::failed,
-                         "the last checkpoint could not be committed: " + last_commit_error_);
+      return become_ending(now, to_int(ExitCode::storage), JobState::failed,
+                           "the last checkpoint could not be committed: " + last_commit_error_);
     }
     if (!running->end_due) running->end_due = now + kLastCommitLimit;
     return;
@@ -197,37 +214,44 @@ void Job::Impl::end_when_done(Instant now) {
   const auto at = checkpoints_.newest() ? " at step " + std::to_string(checkpoints_.newest()->value)
                                         : std::string();
   if (stop_ && !(policy_.trainer && complete)) {
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
-                       std::string(stop_->preempted ? "preempted" : "stopped on request") + at +
-                           "; the same command goes on from there");
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         std::string(stop_->preempted ? "preempted" : "stopped on request") + at +
+                             "; the same command goes on from there");
   }
   record("job_finished", {}, {}, "", step);
-  become_over(now, to_int(ExitCode::finished), JobState::finished, "finished" + at);
+  become_ending(now, to_int(ExitCode::finished), JobState::finished, "finished" + at);
 }
 
 void Job::Impl::on(Instant now, const RegroupAsked& e) {
   if (stop_) return;
   const bool running = std::holds_alternative<Running>(state_);
-  const bool formed = running || std::holds_alternative<Journaling>(state_) ||
-                      std::holds_alternative<Inspecting>(state_) ||
-                      std::holds_alternative<Preparing>(state_) ||
-                      std::holds_alternative<Joining>(state_);
+  const bool formed =
+      running || std::holds_alternative<Journaling>(state_) ||
+      std::holds_alternative<Inspecting>(state_) || std::holds_alternative<Preparing>(state_) ||
+      std::holds_alternative<Joining>(state_) || std::holds_alternative<Adopting>(state_);
   if (!formed) return;  // the generation to come takes care of it
-  if (running && !has_checkpoints()) return become_aborting(now, e.reason);
+  if (running && !has_checkpoints()) return regroup(now, e.reason);
   regroup_reason_ = e.reason;
   if (running) on(now, CheckpointAsked{});
 }
 
-void Job::Impl::become_over(Instant now, int code, JobState state, std::string sentence) {
+void Job::Impl::become_ending(Instant now, int code, JobState state, std::string sentence) {
   if (incidents_.is_open()) {
     if (incidents_.present().verdict.empty()) incidents_.verdict("stop", sentence);
     incidents_.give_up(now);
     incident_changed();
   }
-  state_ = Over{};
   set_state(state, sentence);
-  (void)journal("ended", protocol::json_text({{"code", code}, {"sentence", sentence}}));
-  out_.push_back(Finish{code, state, std::move(sentence)});
+  const auto ticket = journal(
+      "ended",
+      protocol::json_text({{"code", code}, {"state", to_string(state)}, {"sentence", sentence}}));
+  state_ = Ending{ticket, now + kEndLimit, Finish{code, state, std::move(sentence)}};
+}
+
+void Job::Impl::become_over() {
+  auto finish = std::get<Ending>(state_).finish;
+  state_ = Over{};
+  out_.push_back(std::move(finish));
 }
 
 // ---- time
@@ -235,6 +259,7 @@ void Job::Impl::become_over(Instant now, int code, JobState state, std::string s
 void Job::Impl::on(Instant now, const DeadlineDue&) {
   const auto due = next_deadline();
   if (!due || now < *due) return;
+  if (std::holds_alternative<Ending>(state_)) return become_over();
   if (journal_due_ && now >= *journal_due_) return retry_journal(now);
   if (const auto broken = links_.next_deadline(); broken && now >= *broken) {
     return on_links_broken(now);
@@ -245,9 +270,9 @@ void Job::Impl::on(Instant now, const DeadlineDue&) {
     return become_forming(now, "the lease of the lost hosts is over");
   }
   if (const auto* forming = std::get_if<Forming>(&state_)) {
-    return become_over(now, to_int(ExitCode::hosts_missing), JobState::failed,
-                       "gave up after waiting " + format_duration(policy_.wait_for_host) +
-                           " for hosts: " + forming->missing);
+    return become_ending(now, to_int(ExitCode::hosts_missing), JobState::failed,
+                         "gave up after waiting " + format_duration(policy_.wait_for_host) +
+                             " for hosts: " + forming->missing);
   }
   if (const auto* preparing = std::get_if<Preparing>(&state_)) {
     std::set<HostId> answered;
@@ -273,15 +298,15 @@ void Job::Impl::on_running_due(Instant now, Running& running) {
     }
     const auto disk = checkpoints_.newest();
     const bool lost = policy_.trainer && !disk;
-    return become_over(now, to_int(lost ? ExitCode::storage : ExitCode::stopped),
-                       lost ? JobState::failed : JobState::stopped,
-                       "the workers did not stop in time and were ended; " +
-                           (disk ? "the newest checkpoint is step " + std::to_string(disk->value)
-                                 : std::string("there is no checkpoint")));
+    return become_ending(now, to_int(lost ? ExitCode::storage : ExitCode::stopped),
+                         lost ? JobState::failed : JobState::stopped,
+                         "the workers did not stop in time and were ended; " +
+                             (disk ? "the newest checkpoint is step " + std::to_string(disk->value)
+                                   : std::string("there is no checkpoint")));
   }
   if (due(running.end_due)) {
-    return become_over(now, to_int(ExitCode::storage), JobState::failed,
-                       "all ranks are done, but the last checkpoint was not committed in time");
+    return become_ending(now, to_int(ExitCode::storage), JobState::failed,
+                         "all ranks are done, but the last checkpoint was not committed in time");
   }
   if (due(running.commit_due)) {
     running.commit_due.reset();

@@ -1,13 +1,10 @@
 // From the quorum to Go: forming, preparing and joining a generation.
-#include <nlohmann/json.hpp>
-
 #include "base/units.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
-
-using nlohmann::json;
 
 // ---- the coordinator
 
@@ -18,8 +15,8 @@ void Job::Impl::on(Instant now, const FromCoordinator& e) {
 void Job::Impl::on_coordinator(Instant now, const rendezvous::QuorumReached& e) {
   if (!std::holds_alternative<Gathering>(state_)) return;
   if (stop_)
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
-                       "stopped before it began: " + stop_->reason);
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         "stopped before it began: " + stop_->reason);
   become_forming(now, e.sentence);
 }
 
@@ -27,7 +24,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::QuorumImpossible& 
   const auto code = e.by_files     ? ExitCode::wrong_file
                     : e.all_by_key ? ExitCode::ssh_key
                                    : ExitCode::hosts_missing;
-  become_over(now, to_int(code), JobState::failed, "cannot start: " + e.sentence);
+  become_ending(now, to_int(code), JobState::failed, "cannot start: " + e.sentence);
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::Formed& e) {
@@ -38,8 +35,8 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
   auto* forming = std::get_if<Forming>(&state_);
   if (forming == nullptr) return;
   if (stop_)
-    return become_over(now, to_int(ExitCode::stopped), JobState::stopped,
-                       "stopped while it waited for hosts: " + stop_->reason);
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         "stopped while it waited for hosts: " + stop_->reason);
   forming->missing = e.sentence;
   if (!forming->give_up_at) forming->give_up_at = now + policy_.wait_for_host;
   if (incidents_.is_open()) {
@@ -111,6 +108,7 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
     const auto found = judge_regrouping(before, plan_, [this](HostId id) { return name(id); });
     incidents_.replaced(now);
     incidents_.verdict(found.verdict, found.what);
+    journal_incident();
     incident_changed();
     const auto& incident = incidents_.present();
     record("verdict", incident.host, incident.rank, found.verdict + ": " + found.what);
@@ -122,18 +120,11 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
   advanced_ = progressed_ = false;
   began_at_.reset();
   last_commit_error_.clear();
-  json members = json::array();
-  for (const auto& member : plan_.members) {
-    members.push_back({{"host", name(member.host)},
-                       {"first_rank", member.first_rank.value},
-                       {"workers", member.workers}});
-  }
   note_exactness();
-  const auto ticket = journal("generation", json{{"generation", generation_.value},
-                                                 {"members", members},
-                                                 {"restarts_spent", budget_.spent(now)},
-                                                 {"best_step", best_step_.value_or(Step{}).value}}
-                                                .dump());
+  const auto ticket = journal(
+      "generation",
+      generation_row(plan_, {budget_.spent(now), without_progress_, free_retries_, best_step_},
+                     [this](HostId id) { return name(id); }));
   state_ = Journaling{ticket};
 }
 
@@ -164,7 +155,20 @@ void Job::Impl::on(Instant, const FingerprintKnown& e) { fingerprints_[e.host] =
 
 void Job::Impl::become_preparing(Instant now) {
   if (!has_checkpoints()) restore_step_.reset();  // a program knows by itself where it was
-  state_ = Preparing{now + policy_.start_limit, {}};
+  Preparing preparing;
+  preparing.due = now + policy_.start_limit;
+  if (policy_.trainer) {
+    // Once chosen it stays, whatever ranks come and go: the result must not depend on them.
+    if (policy_.logical_batches_min > 0 && !logical_batches_) {
+      logical_batches_ =
+          std::max(policy_.logical_batches_min, default_logical_batches(plan_.world_size));
+    }
+    // Beside the workers' start; only Assign waits for it.
+    preparing.ticket =
+        journal("restoring", restoring_row(generation_, {restore_step_, logical_batches_},
+                                           checkpoints_.steps(), checkpoints_.damaged_steps()));
+  }
+  state_ = std::move(preparing);
   std::uint32_t index = 0;
   for (const auto& member : plan_.members) {
     protocol::ControllerFrame frame;
@@ -182,8 +186,13 @@ void Job::Impl::on_prepared(Instant now, HostId host, const protocol::Prepared& 
   auto* preparing = std::get_if<Preparing>(&state_);
   if (preparing == nullptr) return;
   preparing->prepared[host] = prepared;
-  if (preparing->prepared.size() < plan_.members.size()) return;
-  become_joining(now, Preparing(*preparing));
+  become_joining_when_prepared(now);
+}
+
+void Job::Impl::become_joining_when_prepared(Instant now) {
+  const auto& preparing = std::get<Preparing>(state_);
+  const bool all = preparing.prepared.size() == plan_.members.size();
+  if (all && preparing.ticket == 0) become_joining(now, Preparing(preparing));
 }
 
 void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
@@ -195,12 +204,7 @@ void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
   }
   if (!policy_.trainer && assign.endpoints_size() > 0) master_port_ = assign.endpoints(0).port();
   if (restore_step_) assign.set_restore_step(restore_step_->value);
-  if (policy_.logical_batches_min > 0) {
-    // Once chosen it stays, whatever ranks come and go: the result must not depend on them.
-    if (!logical_batches_) {
-      logical_batches_ =
-          std::max(policy_.logical_batches_min, default_logical_batches(plan_.world_size));
-    }
+  if (logical_batches_ && policy_.logical_batches_min > 0) {
     assign.set_logical_batches(*logical_batches_);
   }
   send_all(std::move(frame));
@@ -242,7 +246,10 @@ void Job::Impl::on_restored(Instant now, HostId host, const protocol::Restored& 
   restore_step_ = step;
   // Where a program goes on is known to itself alone.
   incidents_.restored(now, policy_.trainer && best > step.value ? best - step.value : 0);
-  if (incidents_.is_open()) incident_changed();
+  if (incidents_.is_open()) {
+    journal_incident();
+    incident_changed();
+  }
   become_running(now);
 }
 

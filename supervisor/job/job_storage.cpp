@@ -8,6 +8,7 @@
 #include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -50,7 +51,7 @@ void Job::Impl::on_found(Instant now, HostId host, const protocol::CheckpointsFo
   if (inspecting == nullptr || inspecting->host != host || inspecting->marked) return;
   const auto& directory = policy_.checkpoint_directory;
   const auto refuse = [&](ExitCode code, std::string sentence) {
-    become_over(now, to_int(code), JobState::failed, std::move(sentence));
+    become_ending(now, to_int(code), JobState::failed, std::move(sentence));
   };
   if (!found.error().empty()) {
     return on_directory_trouble(now, "the checkpoint directory cannot be used: " + found.error());
@@ -118,7 +119,7 @@ void Job::Impl::on_directory_trouble(Instant now, std::string sentence) {
   auto& inspecting = std::get<Inspecting>(state_);
   record("storage_trouble", inspecting.host, {}, sentence);
   if (!best_step_ || ++free_retries_ > kFreeRetriesMax) {
-    return become_over(now, to_int(ExitCode::storage), JobState::failed, std::move(sentence));
+    return become_ending(now, to_int(ExitCode::storage), JobState::failed, std::move(sentence));
   }
   inspecting.paused = true;
   inspecting.due =
@@ -169,7 +170,7 @@ void Job::Impl::not_shared(Instant now) {
                         name(inspecting.host) + " left a file in it, but on " + hosts +
                         "; mount one file system there on all of them";
   if (!best_step_) {
-    return become_over(now, to_int(ExitCode::storage), JobState::failed, sentence);
+    return become_ending(now, to_int(ExitCode::storage), JobState::failed, sentence);
   }
   for (const auto& [host, error] : inspecting.elsewhere) {
     unusable_.insert(host);
@@ -229,13 +230,7 @@ void Job::Impl::on_written(Instant, const protocol::Written& written) {
     return record("storage_trouble", {}, {}, "run.db cannot be written, so no checkpoint can be",
                   Step{commit->step()});
   }
-  json files = json::array();
-  for (const auto& file : commit->files()) {
-    files.push_back({{"name", file.name()}, {"bytes", file.bytes()}, {"hash", file.hash()}});
-  }
-  const auto ticket = journal(
-      "committing",
-      json{{"step", commit->step()}, {"generation", generation_.value}, {"files", files}}.dump());
+  const auto ticket = journal("committing", committing_row(generation_, *commit));
   commits_[ticket] = std::move(*commit);
 }
 
@@ -248,6 +243,7 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
     record("storage_trouble", host, {}, committed.error(), step);
     return end_when_done(now);
   }
+  if (!checkpoints_.is_news(step)) return;
   last_commit_error_.clear();
   checkpoints_.committed(step);
   commit_answered();
@@ -260,7 +256,7 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
   plan_checkpoint(now);
   end_when_done(now);
   if (!regroup_reason_.empty() && std::holds_alternative<Running>(state_) && !stop_) {
-    become_aborting(now, std::exchange(regroup_reason_, ""));
+    regroup(now, std::exchange(regroup_reason_, ""));
   }
 }
 

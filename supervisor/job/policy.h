@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <variant>
 
@@ -41,6 +40,7 @@ struct Policy {
   nanoseconds stop_grace = 30s;
   nanoseconds lease = 60s;
   nanoseconds abort_deadline = 10s;
+  nanoseconds readmit = 5s;  ///< after a restart of the controller agents have so long to come back
   nanoseconds hang_floor = 60s;
   nanoseconds start_limit = 30min;
   nanoseconds checkpoint_limit = 30min;
@@ -48,16 +48,6 @@ struct Policy {
   bool has_steps = true;             ///< some source of steps, so that a hang can be seen
   nanoseconds cause_window = 300ms;  ///< the cause is chosen this long after the first evidence
   std::map<HostId, std::string> host_names;
-};
-
-/// What an earlier incarnation left in the journal.
-struct Recovered {
-  Generation last_generation{};
-  std::optional<Step> disk_step;
-  std::optional<Step> best_step;  ///< highest step ever completed
-  std::uint32_t restarts_spent = 0;
-  std::uint64_t incidents = 0;
-  bool was_stopping = false;
 };
 
 }  // namespace dlaunch::supervisor::job

@@ -173,23 +173,34 @@ Result<RunStart> RunStore::begin(const RunOwner& owner) {
     for (const auto& [key, value] : values) {
       if (auto set = set_meta(run_, key, value); !set) return set;
     }
-    const auto ended = largest(run_, "ended");
-    if (!ended) return tl::unexpected(ended.error());
-    start.resumed = *ended > 0;
-    return run_.execute("DELETE FROM ended");
+    return recover_into(start);
   };
   if (auto begun = in_transaction(run_, body); !begun) return tl::unexpected(begun.error());
+  return start;
+}
+
+Result<void> RunStore::recover_into(RunStart& start) {
   incarnation_ = start.incarnation.value;
-  const auto rows = journal(run_);
+  auto rows = journal(run_);
   if (!rows) return tl::unexpected(rows.error());
   auto incidents = read_incidents(run_);
   if (!incidents) return tl::unexpected(incidents.error());
   const auto last_event = largest(run_, "events");
   if (!last_event) return tl::unexpected(last_event.error());
   start.last_event_id = *last_event;
-  start.recovered = recover(*rows, incidents->empty() ? 0 : incidents->back().id);
+  const auto last_incident = incidents->empty() ? 0 : incidents->back().id;
+  start.recovered = recover(*rows, last_incident);
   start.incidents = std::move(*incidents);
-  return start;
+  const auto ended = largest(run_, "ended");
+  if (!ended) return tl::unexpected(ended.error());
+  // An end that the keeper wrote says nothing of the agents: they may still train.
+  start.resumed = *ended > 0 && (start.recovered.ended || !start.recovered.plan);
+  if (start.resumed) {
+    rows->push_back({0, "resumed", "{}"});
+    if (auto inserted = insert(Row(rows->back())); !inserted) return inserted;
+    start.recovered = recover(*rows, last_incident);
+  }
+  return run_.execute("DELETE FROM ended");
 }
 
 Result<void> RunStore::set_port(std::uint16_t port) {

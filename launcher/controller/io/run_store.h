@@ -13,7 +13,7 @@
 #include "launcher/controller/io/sqlite.h"
 #include "launcher/controller/run_record.h"
 #include "rendezvous/io/psk.h"
-#include "supervisor/job/policy.h"
+#include "supervisor/job/recovered.h"
 
 namespace dlaunch::launcher::controller {
 
@@ -55,6 +55,7 @@ class RunStore {
  private:
   RunStore(std::string directory, Sqlite run, Sqlite metrics)
       : directory_(std::move(directory)), run_(std::move(run)), metrics_(std::move(metrics)) {}
+  [[nodiscard]] Result<void> recover_into(RunStart& start);
   [[nodiscard]] Result<void> insert(const Row& row);
   std::string directory_;
   Sqlite run_;

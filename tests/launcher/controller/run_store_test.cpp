@@ -118,10 +118,10 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
   const auto start = store.begin(owner());
   ASSERT_TRUE(start);
   EXPECT_EQ(start->recovered.last_generation, Generation{4});
-  EXPECT_EQ(start->recovered.disk_step, Step{20});
+  EXPECT_EQ(start->recovered.disk_steps, std::vector{Step{20}});
   EXPECT_EQ(start->recovered.best_step, Step{23});
   EXPECT_EQ(start->recovered.incidents, 2U);
-  EXPECT_TRUE(start->recovered.was_stopping);
+  EXPECT_FALSE(start->recovered.stopping);
   EXPECT_EQ(start->last_event_id, 9U);
   EXPECT_TRUE(start->resumed);
   ASSERT_EQ(start->incidents.size(), 1U);
@@ -130,9 +130,13 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
 }
 
 TEST(RunStore, AResumedJobIsNotStoppingAnyMore) {
-  const auto recovered = recover(
-      {{1, "stopping", "{}"}, {2, "ended", R"({"code":75})"}, {3, "newer kind", "not JSON"}}, 0);
-  EXPECT_FALSE(recovered.was_stopping);
+  const auto recovered = recover({{1, "stopping", "{}"},
+                                  {2, "ended", R"({"code":75})"},
+                                  {3, "newer kind", "not JSON"},
+                                  {0, "resumed", "{}"}},
+                                 0);
+  EXPECT_FALSE(recovered.stopping);
+  EXPECT_FALSE(recovered.ended);
 }
 
 TEST(RunStore, ASchemaOfAnotherDlaunchIsRefusedInWords) {

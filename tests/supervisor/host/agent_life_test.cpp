@@ -255,10 +255,15 @@ TEST(AgentIncarnation, ANewControllerLearnsWhatRunsHere) {
   (void)machine.take();
   machine.put(ConnectionUp{});
   const auto hello = machine.only(AgentFrame::kHello).hello();
-  ASSERT_EQ(hello.workers_size(), 1);
-  EXPECT_EQ(hello.workers(0).rank(), 3U);
-  EXPECT_EQ(hello.workers(0).generation(), 4U);
-  EXPECT_EQ(hello.workers(0).pid(), 103U);
+  ASSERT_EQ(hello.workers_size(), 2);
+  EXPECT_EQ(hello.generation(), 4U);
+  EXPECT_EQ(hello.phase(), protocol::HOST_TRAINING);
+  EXPECT_FALSE(hello.workers(0).alive());
+  EXPECT_FALSE(hello.workers(0).finished());
+  EXPECT_EQ(hello.workers(1).rank(), 3U);
+  EXPECT_EQ(hello.workers(1).generation(), 4U);
+  EXPECT_EQ(hello.workers(1).pid(), 103U);
+  EXPECT_TRUE(hello.workers(1).alive());
 }
 
 TEST(AgentEnd, LeavesOnlyWhenNothingIsLeft) {

@@ -55,9 +55,9 @@ std::string Conversation::Words::rest() const {
 }
 
 Conversation::Words Conversation::parse(const std::vector<std::string>& words) {
-  static const std::set<std::string> kFlags = {"joins",    "oom",     "finished",  "ordered",
-                                               "entered",  "now",     "preempted", "by_key",
-                                               "by_files", "program", "fresh"};
+  static const std::set<std::string> kFlags = {
+      "joins",  "oom",      "finished", "ordered", "entered", "now",       "preempted",
+      "by_key", "by_files", "program",  "fresh",   "aborted", "stop_told", "dead"};
   Words parsed;
   for (std::size_t i = 1; i < words.size(); ++i) {
     const auto equals = words[i].find('=');
@@ -81,6 +81,9 @@ const std::map<std::string, Conversation::Verb>& Conversation::verbs() {
   using C = Conversation;
   static const std::map<std::string, Verb> kVerbs = {
       {"job", &C::job},
+      {"restart", &C::restart},
+      {"hello", &C::hello},
+      {"nobody", &C::nobody},
       {"wait", &C::wait},
       {"quorum", &C::quorum},
       {"impossible", &C::impossible},
@@ -131,7 +134,10 @@ std::vector<std::string> Conversation::perform(const std::string& line) {
 void Conversation::feed(const Event& event) {
   for (const auto& command : job_->step(now_, event)) {
     out_.push_back(say(command, policy_.host_names));
-    if (const auto* entry = std::get_if<Journal>(&command)) tickets_.push_back(entry->ticket);
+    if (const auto* entry = std::get_if<Journal>(&command)) {
+      tickets_.push_back(entry->ticket);
+      if (journal_mode_ == "on") rows_.push_back({entry->kind, entry->json});
+    }
   }
   if (journal_mode_ == "off" || tickets_.empty()) return;
   if (journal_mode_ == "fails") {
@@ -197,6 +203,41 @@ void Conversation::job(Words& words) {
   recovered.last_generation.value = words.number("last_generation", 0);
   if (words.named.contains("best")) recovered.best_step = Step{words.number("best", 0)};
   job_.emplace(policy_, recovered, now_);
+  feed(Begin{});
+}
+
+void Conversation::restart(Words& words) {
+  for (auto lost = words.number("lost_rows", 0); lost > 0; --lost) rows_.pop_back();
+  dead_.clear();
+  tickets_.clear();
+  job_.emplace(policy_, recover(rows_, 0), now_);
+  feed(Begin{});
+}
+
+void Conversation::hello(Words& words) {
+  static const std::map<std::string, protocol::HostPhase> kPhases = {
+      {"idle", protocol::HOST_IDLE},         {"clearing", protocol::HOST_CLEARING},
+      {"starting", protocol::HOST_STARTING}, {"ready", protocol::HOST_READY},
+      {"joining", protocol::HOST_JOINING},   {"training", protocol::HOST_TRAINING}};
+  for (const auto id : hosts_or_members(words)) {
+    protocol::Hello hello;
+    hello.set_generation(words.number("g", plan_.generation.value));
+    hello.set_phase(kPhases.at(words.get("phase", "training")));
+    hello.set_aborted(words.has("aborted"));
+    hello.set_stop_told(words.has("stop_told"));
+    for (const auto& member : plan_.members) {
+      if (member.host != id || hello.phase() < protocol::HOST_STARTING) continue;
+      for (std::uint32_t i = 0; i < member.workers; ++i) {
+        auto* worker = hello.add_workers();
+        worker->set_rank(member.first_rank.value + i);
+        worker->set_pid(1000 + worker->rank());
+        worker->set_alive(!words.has("dead") && !words.has("finished"));
+        worker->set_finished(words.has("finished"));
+        if (words.named.contains("step")) worker->set_step(words.number("step", 0));
+      }
+    }
+    feed(AgentArrived{id, std::move(hello)});
+  }
 }
 
 void Conversation::wait(Words& words) {
@@ -232,6 +273,9 @@ void Conversation::quorum(Words&) {
 void Conversation::impossible(Words& words) {
   feed(FromCoordinator{
       rendezvous::QuorumImpossible{words.rest(), words.has("by_key"), words.has("by_files")}});
+}
+void Conversation::nobody(Words&) {
+  feed(FromCoordinator{rendezvous::NobodyCameBack{"no agent came back"}});
 }
 void Conversation::cannot_form(Words& words) {
   feed(FromCoordinator{rendezvous::CannotForm{words.rest()}});

@@ -11,11 +11,15 @@
 #include <vector>
 
 #include "supervisor/job/job.h"
+#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 
 /// Verbs, and what they stand for (LIST = host names; most default to all members):
 ///   job KEY=VALUE…               the policy; first line. hosts=a:2,b:2 names hosts and workers
+///   restart [lost_rows=N]        kill -9 of the controller: a job from what the journal holds
+///   hello [LIST] [phase=P] [g=G] [step=N] [aborted] [stop_told] [dead] [finished]
+///   nobody                       came back within `readmit`
 ///   wait DURATION                deadlines on the way are kept
 ///   quorum | impossible [by_key] [by_files] TEXT | cannot_form TEXT
 ///   formed G LIST [replaced=x>y] the coordinator's plan; ranks follow the order
@@ -56,6 +60,9 @@ class Conversation {
   static Words parse(const std::vector<std::string>& words);
 
   void job(Words& words);
+  void restart(Words& words);
+  void hello(Words& words);
+  void nobody(Words&);
   void wait(Words& words);
   void quorum(Words&);
   void impossible(Words& words);
@@ -104,6 +111,7 @@ class Conversation {
   std::set<HostId> dead_;
   std::string journal_mode_ = "on";
   std::deque<std::uint64_t> tickets_;
+  std::vector<JournalEntry> rows_;  ///< on disk, for `restart`
   std::vector<std::string> out_;
 };
 

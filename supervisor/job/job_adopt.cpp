@@ -1,0 +1,191 @@
+// A controller that was started again: what runs goes on, what was begun is ended.
+#include <algorithm>
+#include <utility>
+
+#include "supervisor/job/exit_code.h"
+#include "supervisor/job/job_impl.h"
+
+namespace dlaunch::supervisor::job {
+namespace {
+
+JobState state_of(const Recovered::Ended& ended) {
+  for (const auto state : {JobState::finished, JobState::stopped, JobState::failed}) {
+    if (ended.state == to_string(state)) return state;
+  }
+  return ended.code == to_int(ExitCode::finished) ? JobState::finished : JobState::failed;
+}
+
+std::string how_far(const Recovered& recovered) {
+  const auto generation = "generation " + std::to_string(recovered.last_generation.value);
+  if (recovered.ended) return "the job is over, its agents are told";
+  if (!recovered.plan) return generation + " was the last";
+  if (recovered.broken) return generation + " was being ended";
+  return generation + (recovered.ran ? " was running" : " was being formed");
+}
+
+protocol::HostPhase phase_of(const protocol::Hello& hello, Generation generation) {
+  return hello.generation() == generation.value ? hello.phase() : protocol::HOST_IDLE;
+}
+
+}  // namespace
+
+void Job::Impl::on(Instant now, const Begin&) {
+  if (!recovered_) return;
+  const auto recovered = *recovered_;
+  if (recovered.last_generation.value > 0) {
+    record("controller_restarted", {}, {}, how_far(recovered));
+  }
+  take_up(now, recovered);
+  if (!std::holds_alternative<Adopting>(state_)) recovered_.reset();
+}
+
+void Job::Impl::take_up(Instant now, const Recovered& recovered) {
+  if (const auto& ended = recovered.ended) {
+    set_state(state_of(*ended), ended->sentence);
+    state_ = Ending{0, now, Finish{ended->code, state_of(*ended), ended->sentence}};
+    return become_over();
+  }
+  if (!recovered.plan) return;
+  plan_ = *recovered.plan;
+  if (recovered.incident) incidents_.restore(*recovered.incident, now);
+  if (recovered.ran) running_since_ = now;
+  ranks_.begin_generation(plan_, now);
+  checkpoints_.begin_generation(plan_.world_size);
+  if (const auto& restoring = recovered.restoring) {
+    restore_step_ = restoring->step;
+    const auto newest = checkpoints_.newest();
+    checkpoints_.adopt(newest > restoring->step ? newest : std::nullopt, recovered.committing);
+    logical_batches_ = restoring->logical_batches;
+  }
+  advanced_ = progressed_ = recovered.progressed;
+  if (recovered.broken) return become_aborting_again(now, recovered.broken->reason);
+  state_ = Adopting{};
+  set_state(state_underway(), "the controller was started again: the agents of generation " +
+                                  std::to_string(generation_.value) + " are awaited");
+}
+
+/// Nothing is left to be adopted or ended; where a program may still run it is waited for.
+void Job::Impl::on_coordinator(Instant now, const rendezvous::NobodyCameBack& e) {
+  recovered_.reset();
+  if (!policy_.trainer) {
+    for (const auto host : members()) unsure_[host] = now + policy_.lease + policy_.stop_grace;
+  }
+  for (const auto host : members()) ranks_.host_gone(host);
+  if (auto* aborting = std::get_if<Aborting>(&state_)) {
+    for (const auto host : members()) aborting->excused.insert(host);
+    return settle_abort(now);
+  }
+  if (!std::holds_alternative<Adopting>(state_)) return;
+  state_ = Gathering{};
+  set_state(state_underway(), e.sentence);
+}
+
+/// Agents repeat their answers, so that those who have left long ago say so again.
+void Job::Impl::become_aborting_again(Instant now, const std::string& reason) {
+  become_aborting(now, reason);
+  auto& aborting = std::get<Aborting>(state_);
+  aborting.due = now + policy_.readmit + policy_.abort_deadline;
+  if (incidents_.is_open()) aborting.judge_due = now + policy_.cause_window;
+}
+
+void Job::Impl::on(Instant now, const AgentArrived& e) {
+  auto* adopting = std::get_if<Adopting>(&state_);
+  if (adopting == nullptr || !is_member(e.host)) return;
+  adopting->hellos[e.host] = e.hello;
+  const bool present = e.hello.generation() == generation_.value;
+  if (present) note_workers(now, e.host, e.hello);
+  if (present && e.hello.stop_told() && !stop_) {
+    stop_ = StopAsked{false, false, "asked for before the controller was started again"};
+  }
+  if (auto happening = judge_hello(now, e.host, e.hello)) {
+    recovered_.reset();
+    return happened(now, std::move(*happening));
+  }
+  judge_adoption(now);
+}
+
+/// What cannot be adopted. The agent's evidence follows its hello and explains more.
+std::optional<Happening> Job::Impl::judge_hello(Instant now, HostId host,
+                                                const protocol::Hello& hello) const {
+  if (hello.generation() != generation_.value) return std::nullopt;
+  Happening happening;
+  happening.weight = Weight::cascade;
+  happening.cause = "unknown";
+  happening.host = host;
+  happening.happened_at = now;
+  if (hello.aborted()) {
+    happening.what = "generation " + std::to_string(generation_.value) +
+                     " was ended just before the controller died, which did not write down why";
+    return happening;
+  }
+  for (const auto& worker : hello.workers()) {
+    if (worker.alive() || worker.finished()) continue;
+    happening.cause = "worker_crashed";
+    happening.rank = Rank{worker.rank()};
+    happening.what = "rank " + std::to_string(worker.rank()) + " on " + name(host) +
+                     " ended while there was no controller";
+    return happening;
+  }
+  return std::nullopt;
+}
+
+void Job::Impl::judge_adoption(Instant now) {
+  const auto hellos = std::get<Adopting>(state_).hellos;
+  if (hellos.size() < plan_.members.size()) return;
+  bool all_train = true, some_joined = false;
+  std::optional<HostId> behind;
+  for (const auto& [host, hello] : hellos) {
+    const auto phase = phase_of(hello, generation_);
+    all_train = all_train && phase == protocol::HOST_TRAINING;
+    some_joined = some_joined || phase >= protocol::HOST_JOINING;
+    if (phase < protocol::HOST_READY && !behind) behind = host;
+  }
+  const auto recovered = *std::exchange(recovered_, std::nullopt);
+  if (all_train) return adopt_running(now, recovered.committing);
+  if (some_joined && behind) {
+    // It was assigned to workers that an agent before this one started.
+    Happening happening;
+    happening.weight = Weight::agent;
+    happening.cause = "agent_lost";
+    happening.host = behind;
+    happening.what = "the agent on " + name(*behind) +
+                     " was started anew while there was no controller, and its workers are gone";
+    happening.happened_at = now;
+    return happened(now, std::move(happening));
+  }
+  // Each agent does what is still to be done, and repeats what it has answered before.
+  if (has_checkpoints() && !recovered.restoring) return become_inspecting(now);
+  become_preparing(now);
+}
+
+/// They were started before this controller was: that is no news.
+void Job::Impl::note_workers(Instant now, HostId host, const protocol::Hello& hello) {
+  for (const auto& worker : hello.workers()) {
+    protocol::WorkerStatus status;
+    status.set_rank(worker.rank());
+    status.set_pid(worker.pid());
+    status.set_state(hello.phase() == protocol::HOST_TRAINING ? protocol::WORKER_RUNNING
+                                                              : protocol::WORKER_STARTING);
+    if (worker.has_step()) status.set_step(worker.step());
+    ranks_.heard(host, status, now);
+    if (worker.alive()) continue;
+    std::optional<Step> step;
+    if (worker.has_step()) step = Step{worker.step()};
+    ranks_.ended(Rank{worker.rank()}, step, worker.finished());
+  }
+}
+
+void Job::Impl::adopt_running(Instant now, const std::vector<protocol::Commit>& committing) {
+  record("generation_adopted", {}, {},
+         std::to_string(plan_.members.size()) + " hosts, world size " +
+             std::to_string(plan_.world_size) + ": no worker was started again",
+         ranks_.step());
+  enter_running(now);
+  note_progress(now);
+  for (const auto& commit : committing) {  // a commit that is carried out already is only answered
+    if (checkpoints_.is_committing(Step{commit.step()})) order_commit(now, commit);
+  }
+  end_when_done(now);
+}
+
+}  // namespace dlaunch::supervisor::job

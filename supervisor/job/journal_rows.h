@@ -1,0 +1,58 @@
+// The rows of the journal: written by the job machine, read by the next incarnation's.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/ids.h"
+#include "rendezvous/command.h"
+#include "supervisor/job/command.h"
+#include "supervisor/job/incident_book.h"
+#include "supervisor/job/recovered.h"
+
+namespace dlaunch::supervisor::job {
+
+/// Kinds, in the order of a generation's life:
+///   generation   formed: members and what was spent so far
+///   restoring    what it goes on from, and what the checkpoint directory holds
+///   running      Go was ordered
+///   progressed   it did a step that none had done before
+///   committing, committed   a checkpoint is to be renamed, was renamed
+///   broken       it was ended (written after the abort was sent)
+///   incident     what explains it, as far as known; `closed` at its end
+///   stopping     the user wants the job to stop
+///   ended        the job is over; `resumed` is written by a start after that
+struct JournalEntry {
+  std::string kind;
+  std::string json;
+};
+
+/// What is counted over generations.
+struct Counted {
+  std::uint32_t restarts_spent = 0;
+  std::uint32_t without_progress = 0;
+  std::uint32_t free_retries = 0;
+  std::optional<Step> best_step;
+};
+
+using NameOf = std::function<std::string(HostId)>;
+[[nodiscard]] std::string generation_row(const rendezvous::Plan& plan, const Counted& counted,
+                                         const NameOf& name);
+[[nodiscard]] std::string restoring_row(Generation generation,
+                                        const Recovered::Restoring& restoring,
+                                        const std::vector<Step>& steps,
+                                        const std::vector<Step>& damaged);
+[[nodiscard]] std::string committing_row(Generation generation, const protocol::Commit& commit);
+[[nodiscard]] std::string incident_row(const OpenIncident& open);
+[[nodiscard]] std::string closed_incident_row(std::uint64_t id);
+/// `open`: nullptr for a planned end.
+[[nodiscard]] std::string broken_row(Generation generation, const std::string& reason,
+                                     const OpenIncident* open);
+
+/// Oldest first. Rows that cannot be read (of a newer dlaunch) are passed over.
+[[nodiscard]] Recovered recover(std::span<const JournalEntry> journal, std::uint64_t incidents);
+
+}  // namespace dlaunch::supervisor::job
