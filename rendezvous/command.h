@@ -49,10 +49,17 @@ struct HostBecame {
 };
 struct HostSuspected {
   HostId host;
-  nanoseconds silent{};
+  std::string sentence;
 };
 struct HostCleared {
   HostId host;
+};
+/// Probes of other agents: a host that is heard fails towards two or more others, or no more.
+struct DataPathBecame {
+  HostId host;
+  bool up = true;
+  Instant since;  ///< down: since when
+  std::string sentence;
 };
 /// Convicted: silent for longer than lost_after. The connection is to be closed (`DropHost`).
 struct HostLost {
@@ -108,8 +115,8 @@ struct CannotForm {
   std::string sentence;
 };
 
-using Command = std::variant<HostBecame, HostSuspected, HostCleared, HostLost, AgentGone,
-                             HostReturned, MemberDrained, DropHost, QuorumReached, QuorumImpossible,
-                             NobodyCameBack, StillWaiting, Formed, CannotForm>;
+using Command = std::variant<HostBecame, HostSuspected, HostCleared, DataPathBecame, HostLost,
+                             AgentGone, HostReturned, MemberDrained, DropHost, QuorumReached,
+                             QuorumImpossible, NobodyCameBack, StillWaiting, Formed, CannotForm>;
 
 }  // namespace dlaunch::rendezvous

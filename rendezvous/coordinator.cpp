@@ -18,7 +18,7 @@ std::vector<Command> Coordinator::Impl::step(Instant now, const Event& event) {
 }
 
 std::optional<Instant> Coordinator::Impl::next_deadline() const {
-  auto deadline = partition_.until() ? partition_.until() : liveness_.next_deadline();
+  auto deadline = earlier(partition_.until(), liveness_.next_deadline());
   if (calm_until_) deadline = calm_until_;
   if (!started_ && !hopeless_) deadline = earlier(deadline, start_due_);
   if (!started_ || pending_) deadline = earlier(deadline, say_due_);
@@ -68,8 +68,13 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
     h.member = false;
     h.fit = false;
     h.clean = e.running.value == 0;
-  } else if (h.closed_at && !adopted) {
+  } else if (!adopted && e.relayed_by.empty() &&
+             (h.closed_at || liveness_.is_suspect(e.host) || !h.relayed_by.empty())) {
     out_.push_back(HostCleared{e.host});
+  }
+  if (!same) {
+    paths_.forget(e.host);
+    broken_.erase(e.host);
   }
   h.agent = e.agent;
   h.boot_id = e.boot_id;
@@ -77,7 +82,13 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
   h.lost = false;
   h.closed_at.reset();
   h.cause.clear();
+  h.heard_since = now;
+  h.relayed_by = e.relayed_by;
   h.reason = h.fit ? "" : "it checks itself: the trainer and the data are read and compared";
+  if (!e.relayed_by.empty()) {
+    h.reason = say_relayed(e.relayed_by);
+    out_.push_back(HostSuspected{e.host, h.reason});
+  }
   if (!h.fit) {
     // Data of any size may have to be read; a host that is lost meanwhile is seen by its silence.
     h.ready_due = now + policy_.start_timeout;
@@ -94,7 +105,7 @@ void Coordinator::Impl::on(Instant, const ReadyReported& e) {
   h.by_files = false;
   h.workers = e.workers;
   h.data_address = e.data_address;
-  h.reason = "";
+  h.reason = h.relayed_by.empty() ? "" : say_relayed(h.relayed_by);
   refresh(e.host);
   say_return(e.host);
 }
@@ -118,10 +129,8 @@ void Coordinator::Impl::on(Instant, const HostCleaned& e) {
 
 void Coordinator::Impl::on(Instant now, const Heard& e) {
   if (!liveness_.heard(e.host, now, e.acknowledged_sent_at)) return;
-  auto& h = host(e.host);
-  h.reason = "";
-  out_.push_back(HostCleared{e.host});
-  refresh(e.host);
+  calm(now, e.host);
+  judge_silent(now);
 }
 
 void Coordinator::Impl::on(Instant now, const Closed& e) {
@@ -137,14 +146,11 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
 }
 
 void Coordinator::Impl::on(Instant now, const Stalled&) {
-  for (const auto id : liveness_.reset(now)) {
-    out_.push_back(HostCleared{id});
-    host(id).reason = "";
-    refresh(id);
-  }
+  for (const auto id : liveness_.reset(now)) calm(now, id);
   partition_.reset();
   if (calm_until_) calm_until_ = std::max(*calm_until_, now + policy_.readmit / 2);
   for (auto& [id, h] : roster_) {
+    h.heard_since = now;
     if (!h.closed_at) continue;
     h.closed_at = now;
     wait_until(id, given_up_at(h));
@@ -202,8 +208,11 @@ void Coordinator::Impl::on(Instant now, const DeadlineDue&) {
     on_wait_over(now, id);
   }
   if (!calm_until_) {
-    for (const auto id : liveness_.newly_suspect(now)) on_suspect(now, id);
-    convict(now);
+    const auto suspects = liveness_.newly_suspect(now);
+    for (const auto id : suspects) on_suspect(now, id);
+    judge_silent(now);
+    // A prober that is not heard any more has no word.
+    if (!suspects.empty()) judge_paths(now);
   }
   if (!started_ && now >= start_due_) changed_ = true;
   if ((!started_ || pending_) && now >= say_due_) {
@@ -236,41 +245,6 @@ void Coordinator::Impl::on_wait_over(Instant now, HostId id) {
     refresh(id);
     say_return(id);
   }
-}
-
-void Coordinator::Impl::on_suspect(Instant now, HostId id) {
-  const auto silent = now - liveness_.last_heard(id).value_or(now);
-  host(id).reason = "silent";
-  out_.push_back(HostSuspected{id, silent});
-  refresh(id);
-}
-
-void Coordinator::Impl::convict(Instant now) {
-  const auto expired = liveness_.expired(now);
-  if (expired.empty()) return partition_.reset();
-  auto verdict = partition_.judge(now, liveness_.watched(), liveness_.suspects());
-  if (!verdict.sentence.empty()) out_.push_back(StillWaiting{std::move(verdict.sentence)});
-  if (!verdict.convict) return;
-  for (const auto id : expired) {
-    const auto heard = liveness_.last_heard(id).value_or(now);
-    lose(id, heard, "silent for " + format_duration(now - heard));
-    out_.push_back(DropHost{id, "the host was silent for too long and was given up"});
-  }
-}
-
-void Coordinator::Impl::lose(HostId id, Instant last_heard, std::string sentence) {
-  auto& h = host(id);
-  liveness_.forget(id);
-  h.connected = false;
-  h.closed_at.reset();
-  h.ready_due.reset();
-  h.lost = true;
-  h.member = false;
-  h.clean = false;
-  h.reason = sentence;
-  returning_.insert(id);
-  out_.push_back(HostLost{id, last_heard, std::move(sentence)});
-  refresh(id);
 }
 
 Coordinator::Coordinator(Policy policy, Generation last, Instant now)

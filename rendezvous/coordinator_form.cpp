@@ -59,7 +59,9 @@ void Coordinator::Impl::try_form() {
     if (pending_->without.contains(id)) continue;
     Host judged = h;
     judged.member = was_member;
-    if (is_undecided(judged, liveness_.is_suspect(id))) return;
+    // Of one that is held it will not be known soon.
+    const bool suspect = liveness_.is_suspect(id) && !liveness_.is_held(id);
+    if (is_undecided(judged, suspect)) return;
   }
   seat_kept_.clear();
   const auto seating = seats_.judge(eligible(pending_->without));

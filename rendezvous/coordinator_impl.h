@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rendezvous/coordinator.h"
+#include "rendezvous/data_paths.h"
 #include "rendezvous/liveness.h"
 #include "rendezvous/partition.h"
 #include "rendezvous/quarantine.h"
@@ -25,7 +26,7 @@ class Coordinator::Impl {
       : policy_(std::move(policy)),
         liveness_(policy_.heartbeat, policy_.lost_after),
         seats_(policy_),
-        partition_(policy_.partition_grace),
+        partition_(policy_.partition_grace, std::max(policy_.readmit, policy_.lost_after)),
         generation_(last),
         start_due_(now + policy_.start_timeout),
         say_due_(now + kStillWaitingEvery) {
@@ -63,6 +64,7 @@ class Coordinator::Impl {
   void say_return(HostId id, bool asked = false);
   void on(Instant now, const Heard& e);
   void on(Instant now, const Closed& e);
+  void on(Instant now, const PathsReported& e);
   void on(Instant now, const Stalled&);
   void on(Instant, const FormAsked& e);
   void on(Instant now, const HostBlamed& e);
@@ -80,7 +82,13 @@ class Coordinator::Impl {
   // ---- who is gone
   void on_wait_over(Instant now, HostId id);
   void on_suspect(Instant now, HostId id);
-  void convict(Instant now);
+  void calm(Instant now, HostId id);
+  void judge_silent(Instant now);
+  void judge_paths(Instant now);
+  void hold_reachable(HostId id, const DataPaths::Heard& heard_now);
+  void give_up(Instant now, HostId id, const DataPaths::Heard& heard_now);
+  [[nodiscard]] bool is_heard(HostId id) const;
+  [[nodiscard]] DataPaths::Heard heard() const;
   void lose(HostId id, Instant last_heard, std::string sentence);
 
   // ---- starting and forming
@@ -94,6 +102,8 @@ class Coordinator::Impl {
   Liveness liveness_;
   Seats seats_;
   PartitionRule partition_;
+  DataPaths paths_;
+  std::set<HostId> broken_;  ///< of which it was said that the others do not reach them
   Quarantine quarantine_;
   Roster roster_;
   Generation generation_;

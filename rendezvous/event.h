@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -25,6 +26,7 @@ struct Arrived {
   std::uint64_t agent = 0;
   /// Highest generation of which workers still run there; 0: none.
   Generation running{};
+  std::string relayed_by;  ///< host whose agent passes its bytes on; empty: it dialled directly
 };
 struct ReadyReported {
   HostId host;
@@ -45,6 +47,17 @@ struct Heard {
 struct Closed {
   HostId host;
   std::string reason;
+};
+/// One agent's word on the data path of a host that it probes.
+struct PathWord {
+  HostId host;
+  bool answers = true;
+  nanoseconds silent{};  ///< since its last answer
+};
+/// All that an agent knows of those it probes; replaces what it said before.
+struct PathsReported {
+  HostId prober;
+  std::vector<PathWord> words;
 };
 /// The controller itself did not run for `gap`.
 struct Stalled {
@@ -80,7 +93,7 @@ struct AddAsked {
 struct DeadlineDue {};
 
 using Event = std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, Closed,
-                           Stalled, FormAsked, HostCleaned, HostBlamed, DataLinkBecame, DrainAsked,
-                           AddAsked, DeadlineDue>;
+                           PathsReported, Stalled, FormAsked, HostCleaned, HostBlamed,
+                           DataLinkBecame, DrainAsked, AddAsked, DeadlineDue>;
 
 }  // namespace dlaunch::rendezvous

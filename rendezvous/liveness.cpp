@@ -10,6 +10,7 @@ Instant Liveness::since(const Seen& seen) const {
 
 void Liveness::move(HostId host, const Seen& seen) {
   auto& present = watched_.at(host);
+  held_.erase(host);
   auto& order = suspects_.contains(host) ? silent_ : quiet_;
   order.erase({since(present), host});
   present = seen;
@@ -29,6 +30,7 @@ void Liveness::forget(HostId host) {
   quiet_.erase({since(found->second), host});
   silent_.erase({since(found->second), host});
   suspects_.erase(host);
+  held_.erase(host);
   watched_.erase(found);
 }
 
@@ -51,6 +53,7 @@ std::vector<HostId> Liveness::reset(Instant now) {
   quiet_.clear();
   silent_.clear();
   suspects_.clear();
+  held_.clear();
   for (auto& [host, seen] : watched_) {
     seen = Seen{now, now};
     quiet_.insert({since(seen), host});
@@ -71,8 +74,15 @@ std::vector<HostId> Liveness::newly_suspect(Instant now) {
   return hosts;
 }
 
+void Liveness::hold(HostId host) {
+  const auto found = watched_.find(host);
+  if (found == watched_.end() || !suspects_.contains(host)) return;
+  silent_.erase({since(found->second), host});
+  held_.insert(host);
+}
+
 std::vector<HostId> Liveness::expired(Instant now) const {
-  std::vector<HostId> hosts;
+  std::vector<HostId> hosts(held_.begin(), held_.end());
   for (const auto& [silent_since, host] : silent_) {
     if (silent_since + lost_after_ > now) break;
     hosts.push_back(host);

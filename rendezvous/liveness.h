@@ -32,9 +32,13 @@ class Liveness {
   [[nodiscard]] std::vector<HostId> newly_suspect(Instant now);
   /// Silent for lost_after; they stay watched until forgotten.
   [[nodiscard]] std::vector<HostId> expired(Instant now) const;
+  /// An expired host that is not given up yet: no deadline is due for it any more.
+  void hold(HostId host);
+  [[nodiscard]] bool is_held(HostId host) const { return held_.contains(host); }
   [[nodiscard]] bool is_suspect(HostId host) const { return suspects_.contains(host); }
-  [[nodiscard]] std::size_t suspects() const { return suspects_.size(); }
+  [[nodiscard]] const std::set<HostId>& suspects() const { return suspects_; }
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
+  [[nodiscard]] bool is_watched(HostId host) const { return watched_.contains(host); }
   [[nodiscard]] std::optional<Instant> last_heard(HostId host) const;
   /// When the next host becomes suspect or expires.
   [[nodiscard]] std::optional<Instant> next_deadline() const;
@@ -53,6 +57,7 @@ class Liveness {
   std::set<std::pair<Instant, HostId>> quiet_;   ///< not suspect, by silent-since
   std::set<std::pair<Instant, HostId>> silent_;  ///< suspect, by silent-since
   std::set<HostId> suspects_;
+  std::set<HostId> held_;  ///< suspect and in no order
 };
 
 }  // namespace dlaunch::rendezvous

@@ -47,7 +47,7 @@ HostState judge_state(const Host& host, bool suspect, bool seated) {
   if (host.drained) return HostState::drained;
   if (host.quarantined_until) return HostState::quarantined;
   if (host.lost) return HostState::lost;
-  if (suspect || host.closed_at) return HostState::suspect;
+  if (suspect || host.closed_at || !host.relayed_by.empty()) return HostState::suspect;
   if (!host.connected) return host.cause.empty() ? HostState::connecting : HostState::failed;
   if (host.ready_due) return HostState::connecting;
   if (!host.fit || host.link_down) return HostState::failed;
@@ -83,6 +83,10 @@ std::string say_missing(const Roster& roster) {
   }
   if (more > 0) text += "; and " + std::to_string(more) + " more hosts";
   return text;
+}
+
+std::string say_relayed(const std::string& by) {
+  return "its control path is cut; " + by + " relays";
 }
 
 std::string say_ready(const Roster& roster, const Policy& policy) {

@@ -31,6 +31,8 @@ struct Host {
   bool drained = false;
   bool lost = false;
   bool link_down = false;  ///< its data link, while it is heard
+  std::string relayed_by;  ///< the host that passes its bytes on; empty: it is connected directly
+  Instant heard_since;     ///< without a silence in between
   std::uint32_t workers = 1;
   std::string data_address;
   std::optional<Instant> closed_at;  ///< waiting for the agent or its successor
@@ -49,6 +51,7 @@ using Roster = std::map<HostId, Host>;
 [[nodiscard]] HostState judge_state(const Host& host, bool suspect, bool seated);
 /// "gpu03: no route to host; gpu04: its agent is gone" for all hosts that cannot take part.
 [[nodiscard]] std::string say_missing(const Roster& roster);
+[[nodiscard]] std::string say_relayed(const std::string& by);
 /// "4 of 4 hosts are ready, 1 spare"
 [[nodiscard]] std::string say_ready(const Roster& roster, const Policy& policy);
 

@@ -83,6 +83,7 @@ class Host {
   void perform(supervisor::host::InspectCheckpoints& c);
   void perform(supervisor::host::FindMark& c);
   void perform(supervisor::host::Exit& c);
+  void perform(supervisor::host::KnowPeers&) {}
   void perform(supervisor::host::KeepLogs&) {}
   void perform(supervisor::host::Note&) {}
 

@@ -47,6 +47,7 @@ std::optional<Instant> Controller::Impl::next_deadline() const {
   deadline = earlier(deadline, leave_due_);
   deadline = earlier(deadline, plant_due_);
   deadline = earlier(deadline, met_until_);
+  deadline = earlier(deadline, peers_.next_deadline());
   if (connected_ > 0) deadline = earlier(deadline, beat_due_);
   return deadline;
 }
@@ -89,6 +90,7 @@ void Controller::Impl::on(Instant now, const DeadlineDue&) {
     inner_.push_back(launch::Event{launch::StartAll{}});
   }
   if (due(launch_.next_deadline())) inner_.push_back(launch::Event{launch::DeadlineDue{}});
+  if (due(peers_.next_deadline())) send_peers(now);
   if (due(coordinator_.next_deadline())) tell(rendezvous::DeadlineDue{});
   if (due(job_.next_deadline())) inner_.push_back(job::Event{job::DeadlineDue{}});
   if (due(met_until_)) {

@@ -19,16 +19,18 @@ void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
   left(e.host);
 }
 
-void Controller::Impl::on(Instant, const AgentFrameCame& e) {
+void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
   const auto found = hosts_.find(e.host);
   if (found == hosts_.end() || e.frame.job() != setting_.job.job_id) return;
   auto& host = found->second;
-  if (e.frame.has_hello()) return on_hello(e, host);
+  if (e.frame.has_hello()) return on_hello(now, e, host);
   if (e.connection != host.connection) return;  // a late frame of a connection that was replaced
   tell(rendezvous::Heard{e.host, e.acknowledged_sent_at});
   switch (e.frame.body_case()) {
     case AgentFrame::kReady:
-      return on_ready(e, host);
+      return on_ready(now, e, host);
+    case AgentFrame::kPathReport:
+      return tell(words_of(e.host, e.frame.path_report()));
     case AgentFrame::kLogLines:
       out_.push_back(WorkerOutput{e.host, {e.frame.generation()}, e.frame.log_lines()});
       return;
@@ -47,7 +49,7 @@ void Controller::Impl::on(Instant, const AgentFrameCame& e) {
 
 // ---- agents
 
-void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
+void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host) {
   const auto& hello = e.frame.hello();
   if (hello.protocol() != protocol::kProtocolVersion) {
     out_.push_back(CloseConnection{e.host, "it speaks protocol " +
@@ -67,7 +69,9 @@ void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
   if (leave_due_) return order_to_leave({e.host});
   inner_.push_back(launch::Event{launch::HelloSeen{e.host}});
   const auto running = newest_running(hello);
-  tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running});
+  tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by()});
+  if (!same) peers_.gone(now, e.host);
+  peers_.greeted(now, e.host);
   const bool member = same && members_.contains(e.host);
   if (member) {
     inner_.push_back(job::Event{job::AgentArrived{e.host, hello}});
@@ -80,8 +84,9 @@ void Controller::Impl::on_hello(const AgentFrameCame& e, Host& host) {
   }
 }
 
-void Controller::Impl::on_ready(const AgentFrameCame& e, Host& host) {
+void Controller::Impl::on_ready(Instant now, const AgentFrameCame& e, Host& host) {
   host.facts = e.frame.ready().facts();
+  peers_.present(now, e.host, host.name, host.facts);
   const auto gpus = gpus_wanted(setting_, e.host);
   const auto judged = preflight_.take(e.host, host.name, e.frame.ready(), gpus);
   for (const auto& [id, verdict] : judged) on_judged(id, verdict);
@@ -126,6 +131,15 @@ void Controller::Impl::beat(Instant now) {
   ControllerFrame frame;
   frame.mutable_beat();
   send(std::move(ids), newest_, std::move(frame));
+}
+
+/// Who probes and relays whom, to those for whom it has changed.
+void Controller::Impl::send_peers(Instant now) {
+  for (auto& [host, list] : peers_.take(now)) {
+    ControllerFrame frame;
+    *frame.mutable_peers() = std::move(list);
+    send({host}, newest_, std::move(frame));
+  }
 }
 
 }  // namespace dlaunch::launcher::controller

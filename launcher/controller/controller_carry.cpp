@@ -46,14 +46,14 @@ void Controller::Impl::carry(Instant, rendezvous::HostBecame& c) {
   }
 }
 void Controller::Impl::carry(Instant, rendezvous::HostSuspected& c) {
-  out_.push_back(FromJob{
-      record("host_suspected", c.host, "silent for " + std::to_string(c.silent / 1ms) + " ms")});
+  out_.push_back(FromJob{record("host_suspected", c.host, std::move(c.sentence))});
 }
 void Controller::Impl::carry(Instant, rendezvous::HostCleared& c) {
   out_.push_back(FromJob{record("host_cleared", c.host, "")});
 }
-void Controller::Impl::carry(Instant, rendezvous::HostLost& c) {
+void Controller::Impl::carry(Instant now, rendezvous::HostLost& c) {
   if (leave_due_) return;  // it went as it was told
+  peers_.gone(now, c.host);
   out_.push_back(FromJob{record("host_lost", c.host, c.sentence)});
   auto& host = hosts_.at(c.host);
   inner_.push_back(launch::Event{launch::Replant{c.host, host.name + " was lost: " + c.sentence}});

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "launcher/controller/controller.h"
+#include "launcher/controller/peer_book.h"
 #include "launcher/controller/preflight.h"
 #include "launcher/controller/standing_orders.h"
 
@@ -49,15 +50,16 @@ class Controller::Impl {
   void on(Instant, const Stalled& e) { tell(rendezvous::Stalled{e.gap}); }
   void on(Instant now, const DeadlineDue&);
   void on(Instant, const AgentConnectionClosed& e);
-  void on(Instant, const AgentFrameCame& e);
+  void on(Instant now, const AgentFrameCame& e);
 
   // ---- agents
-  void on_hello(const AgentFrameCame& e, Host& host);
-  void on_ready(const AgentFrameCame& e, Host& host);
+  void on_hello(Instant now, const AgentFrameCame& e, Host& host);
+  void on_ready(Instant now, const AgentFrameCame& e, Host& host);
   void on_judged(HostId id, const Preflight::Verdict& verdict);
   void send(std::vector<HostId> hosts, Generation generation, protocol::ControllerFrame frame);
   [[nodiscard]] std::vector<HostId> connected() const;
   void beat(Instant now);
+  void send_peers(Instant now);
   [[nodiscard]] supervisor::job::Record record(std::string event, HostId host,
                                                std::string detail) const {
     return {std::move(event), newest_, host, {}, {}, std::move(detail)};
@@ -79,7 +81,7 @@ class Controller::Impl {
   void carry(Instant, rendezvous::HostBecame& c);
   void carry(Instant, rendezvous::HostSuspected& c);
   void carry(Instant, rendezvous::HostCleared& c);
-  void carry(Instant, rendezvous::HostLost& c);
+  void carry(Instant now, rendezvous::HostLost& c);
   void carry(Instant, rendezvous::DropHost& c);
   void carry(Instant, rendezvous::StillWaiting& c) { out_.push_back(Say{std::move(c.sentence)}); }
   void carry(Instant, rendezvous::Formed& c);
@@ -112,6 +114,7 @@ class Controller::Impl {
   supervisor::job::Job job_;
   Preflight preflight_{setting_.own_files};
   StandingOrders orders_;
+  PeerBook peers_{setting_.heartbeat};
   std::map<HostId, Host> hosts_;
   std::size_t connected_ = 0;
   Generation newest_ = setting_.recovered.last_generation;

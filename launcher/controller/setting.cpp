@@ -231,6 +231,7 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
 
   setting.welcome.set_heartbeat_ms(std::max(in_milliseconds(setting.heartbeat), 1U));
   setting.welcome.set_lease_ms(in_milliseconds(setting.job.lease));
+  setting.welcome.set_lost_after_ms(in_milliseconds(rendezvous.lost_after));
   setting.welcome.set_stop_on_lease_end(train.recovery.stop_on_lease_end);
   *setting.welcome.mutable_job() = job_spec(input, files, setting, surroundings.program_path);
   return setting;

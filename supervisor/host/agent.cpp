@@ -31,7 +31,7 @@ std::optional<Instant> Agent::Impl::next_deadline() const {
 
 // ---- connection and time
 
-void Agent::Impl::on(Instant, const ConnectionUp&) {
+void Agent::Impl::on(Instant, const ConnectionUp& e) {
   connected_ = true;
   welcomed_ = false;
   protocol::AgentFrame frame;
@@ -42,6 +42,7 @@ void Agent::Impl::on(Instant, const ConnectionUp&) {
   hello.set_boot_id(identity_.boot_id);
   hello.set_agent(identity_.agent);
   hello.set_agent_pid(identity_.pid);
+  hello.set_relayed_by(e.relayed_by);
   hello.set_generation(generation_.value);
   hello.set_phase(phase());
   hello.set_aborted(aborted_);
@@ -152,6 +153,12 @@ void Agent::Impl::on(Instant now, const LinkSeen& e) {
   link.set_up(e.up);
   link.set_down_seconds(e.down_seconds);
   testify(now, generation_, std::move(evidence));
+}
+
+void Agent::Impl::on(Instant, const PathsSeen& e) {
+  protocol::AgentFrame frame;
+  *frame.mutable_path_report() = e.report;
+  if (welcomed_) send(std::move(frame));
 }
 
 void Agent::Impl::on(Instant, const CommitDone& e) {

@@ -68,7 +68,7 @@ class Agent::Impl {
   void become_leaving(const std::string& reason);
 
   // ---- events
-  void on(Instant now, const ConnectionUp&);
+  void on(Instant now, const ConnectionUp& e);
   void on(Instant now, const ConnectionDown& e);
   void on(Instant now, const FromController& e);
   void on(Instant now, const WorkerSaid& e);
@@ -86,6 +86,7 @@ class Agent::Impl {
   void on(Instant now, const MarkLooked& e);
   void on(Instant now, const ProcessStateSeen& e);
   void on(Instant now, const LinkSeen& e);
+  void on(Instant now, const PathsSeen& e);
   void on(Instant now, const Stalled& e);
   void on(Instant now, const LeaveAsked& e);
   void on(Instant now, const DeadlineDue&);
@@ -138,6 +139,7 @@ class Agent::Impl {
   nanoseconds lease_;
   bool stop_on_lease_end_;
   nanoseconds heartbeat_ = 100ms;
+  nanoseconds lost_after_ = 600ms;
   Instant lease_due_;
   std::optional<Instant> beat_due_;
   std::optional<Instant> kill_due_;  ///< end of the grace of StopWorkers

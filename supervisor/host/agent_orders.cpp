@@ -49,6 +49,9 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       return obey(now, frame.welcome());
     case protocol::ControllerFrame::kEvidenceAcknowledged:
       return evidence_.acknowledged(frame.evidence_acknowledged().number());
+    case protocol::ControllerFrame::kPeers:
+      out_.push_back(KnowPeers{frame.peers(), lost_after_});
+      return;
     case protocol::ControllerFrame::kLeave:
       return become_leaving(frame.leave().reason());
     default:
@@ -110,6 +113,7 @@ void Agent::Impl::obey(Instant now, const protocol::Welcome& order) {
   stop_on_lease_end_ = order.stop_on_lease_end();
   lease_due_ = now + lease_;
   heartbeat_ = std::chrono::milliseconds(std::max(1U, order.heartbeat_ms()));
+  if (order.lost_after_ms() > 0) lost_after_ = std::chrono::milliseconds(order.lost_after_ms());
   job_ = order.job();
   beat(now);
   for (const auto& entry : evidence_.waiting()) {

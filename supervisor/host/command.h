@@ -69,6 +69,11 @@ struct FindMark {
   std::string directory;
   std::string mark;
 };
+/// Probes these and knows these relays from now on; answered by PathsSeen, now and at each change.
+struct KnowPeers {
+  protocol::Peers peers;
+  nanoseconds lost_after{};
+};
 /// A worker of this generation failed: its logs are kept, if it is the first.
 struct KeepLogs {
   Generation generation;
@@ -82,8 +87,8 @@ struct Note {
   std::string sentence;
 };
 
-using Command =
-    std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll, PickPort,
-                 CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark, KeepLogs, Exit, Note>;
+using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll,
+                             PickPort, CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark,
+                             KnowPeers, KeepLogs, Exit, Note>;
 
 }  // namespace dlaunch::supervisor::host

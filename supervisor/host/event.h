@@ -15,7 +15,9 @@
 namespace dlaunch::supervisor::host {
 
 /// TLS is up and mutual proof done; the machine says Hello.
-struct ConnectionUp {};
+struct ConnectionUp {
+  std::string relayed_by;  ///< the host whose agent passes the bytes on; empty: none
+};
 /// Down, or an attempt failed; the shell dials again by itself with back-off until told to stop.
 struct ConnectionDown {
   std::string reason;
@@ -100,6 +102,10 @@ struct LinkSeen {
   bool up = true;
   double down_seconds = 0;
 };
+/// Whom this agent probes on the data network, and who of them answers.
+struct PathsSeen {
+  protocol::PathReport report;
+};
 /// The agent itself did not run for `gap` (CLOCK_BOOTTIME).
 struct Stalled {
   nanoseconds gap{};
@@ -113,6 +119,6 @@ struct DeadlineDue {};
 using Event = std::variant<ConnectionUp, ConnectionDown, FromController, WorkerSaid, WorkerStarted,
                            WorkerNotStarted, WorkerEnded, ProgramStep, OutputLines, AllGone, Undead,
                            PortPicked, SelfChecked, CommitDone, Inspected, MarkLooked,
-                           ProcessStateSeen, LinkSeen, Stalled, LeaveAsked, DeadlineDue>;
+                           ProcessStateSeen, LinkSeen, PathsSeen, Stalled, LeaveAsked, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::host

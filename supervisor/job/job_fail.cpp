@@ -78,33 +78,6 @@ void Job::Impl::note_exit(const protocol::WorkerExited& exited, bool no_fault) {
   ranks_.ended(Rank{exited.rank()}, step, no_fault && (!exited.ordered() || by_stop));
 }
 
-void Job::Impl::on_link(Instant now, HostId host, const protocol::Evidence& evidence) {
-  const auto& link = evidence.link_changed();
-  record(link.up() ? "link_up" : "link_down", host, {}, link.interface());
-  if (!link.up()) {
-    links_.down(host, link.interface(), now - duration_of(evidence.seconds_ago()));
-  } else if (links_.up(host)) {
-    out_.push_back(DataLinkJudged{host, true, {}});
-  }
-}
-
-void Job::Impl::on_links_broken(Instant now) {
-  for (const auto& link : links_.take_broken(now)) {
-    const auto sentence = "its data link " + link.interface + " has been down for " +
-                          format_duration(now - link.since);
-    out_.push_back(DataLinkJudged{link.host, false, sentence});
-    if (!is_member(link.host)) continue;
-    out_.push_back(BlamedHost{link.host, sentence});
-    Happening happening;
-    happening.weight = Weight::host_fact;
-    happening.cause = "link_down";
-    happening.host = link.host;
-    happening.what = name(link.host) + ": " + sentence;
-    happening.happened_at = link.since;
-    happened(now, std::move(happening));
-  }
-}
-
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
   if (!is_member(e.host)) return;
   if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
@@ -122,7 +95,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
 void Job::Impl::on_coordinator(Instant now, const rendezvous::AgentGone& e) {
   evidence_seen_.erase(e.host);  // a new agent counts from 1
   owed_.erase(e.host);
-  if (links_.up(e.host)) out_.push_back(DataLinkJudged{e.host, true, {}});  // and looks anew
+  if (links_.forget(e.host)) out_.push_back(DataLinkJudged{e.host, true, {}});  // and looks anew
   on_stop_confirmed(now, e.host);
   if (!is_member(e.host)) return;
   ranks_.host_gone(e.host);

@@ -125,6 +125,7 @@ class Job::Impl {
   void on_coordinator(Instant now, const rendezvous::CannotForm& e);
   void on_coordinator(Instant now, const rendezvous::HostLost& e);
   void on_coordinator(Instant now, const rendezvous::AgentGone& e);
+  void on_coordinator(Instant now, const rendezvous::DataPathBecame& e);
   void on_coordinator(Instant now, const rendezvous::HostReturned& e);
   void on_coordinator(Instant now, const rendezvous::MemberDrained& e);
   template <class Other>
@@ -154,6 +155,7 @@ class Job::Impl {
   void note_exactness();
   void on_link(Instant now, HostId host, const protocol::Evidence& evidence);
   void on_links_broken(Instant now);
+  void link_up(Instant now, HostId host, const std::string& link);
   void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
   void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);
   void on_connected(Instant now, HostId host);

@@ -11,20 +11,28 @@
 
 namespace dlaunch::supervisor::job {
 
-/// A flap shorter than the window costs nothing: the transport rides it out.
+/// A flap shorter than the window costs nothing: the transport rides it out. A host has several
+/// links: its interfaces, and what the probes of other hosts say of the whole path to it.
 class LinkWatch {
  public:
   explicit LinkWatch(nanoseconds window) : window_(window) {}
 
-  void down(HostId host, std::string interface, Instant since);
-  /// Back again; true: the host had been given up.
-  bool up(HostId host);
-  /// Its agent is gone, and with it what it said.
-  void forget(HostId host) { links_.erase(host); }
+  void down(HostId host, const std::string& link, Instant since);
+  struct Up {
+    bool restored = false;      ///< the host had been given up, and all its links are up now
+    bool flap = false;          ///< it was down for less than the window
+    nanoseconds down{};         ///< this time
+    std::uint32_t flaps = 0;    ///< of this link
+    nanoseconds down_in_all{};  ///< of this link
+  };
+  /// Back again.
+  Up up(HostId host, const std::string& link, Instant now);
+  /// Its agent is gone, and with it what it said. True: the host had been given up.
+  bool forget(HostId host);
 
   struct Broken {
     HostId host;
-    std::string interface;
+    std::string link;
     Instant since;
   };
   /// Those whose time is over; each is told once.
@@ -33,12 +41,16 @@ class LinkWatch {
 
  private:
   struct Link {
-    std::string interface;
-    Instant since;
+    std::optional<Instant> since;  ///< down
     bool given_up = false;
+    std::uint32_t flaps = 0;
+    nanoseconds down_in_all{};
   };
+  using Links = std::map<std::string, Link>;
+  [[nodiscard]] static bool is_given_up(const Links& links);
+
   nanoseconds window_;
-  std::map<HostId, Link> links_;
+  std::map<HostId, Links> hosts_;
 };
 
 }  // namespace dlaunch::supervisor::job

@@ -29,6 +29,7 @@
 #include "supervisor/host/io/lock_keeper.h"
 #include "supervisor/host/io/log_writer.h"
 #include "supervisor/host/io/oom.h"
+#include "supervisor/host/io/peer_hands.h"
 #include "supervisor/host/io/pick_port.h"
 #include "supervisor/host/io/process_scan.h"
 #include "supervisor/host/io/self_check.h"
@@ -93,7 +94,8 @@ class AgentProcess {
         logs_(std::make_shared<LogWriter>(LogWriter::Setting{bootstrap.directory() + "/logs"})),
         lock_(context_, pool_, bootstrap.job,
               [logs = logs_](const std::string& sentence) { logs->note(stamp() + sentence); }),
-        agent_(identity_of(bootstrap), monotonic_now()),
+        identity_(identity_of(bootstrap)),
+        agent_(identity_, monotonic_now()),
         holder_(find_holder(bootstrap)),
         scan_(bootstrap.job, bootstrap.host, holder_),
         signals_(context_, SIGTERM, SIGINT),
@@ -104,7 +106,11 @@ class AgentProcess {
     hands.perform = [this](Command&& command) {
       std::visit([this](auto& c) { perform(c); }, command);
     };
-    hands.stalled = [](nanoseconds gap) { return Event(Stalled{gap}); };
+    hands.stalled = [this](nanoseconds gap) {
+      connection_->stalled();
+      peers_->stalled();
+      return Event(Stalled{gap});
+    };
     driver_ = std::make_unique<Driver<Agent, Event>>(context_, agent_, DeadlineDue{}, hands);
   }
 
@@ -113,7 +119,7 @@ class AgentProcess {
     handlers.dialing = [this](const std::string& address) {
       say({{"state", "dialing"}, {"address", address}});
     };
-    handlers.up = [this] { driver_->put(ConnectionUp{}); };
+    handlers.up = [this](const std::string& by) { driver_->put(ConnectionUp{by}); };
     handlers.down = [this](const std::string& reason) {
       say({{"state", "unreachable"}, {"reason", reason}});
       driver_->put(ConnectionDown{reason});
@@ -127,9 +133,13 @@ class AgentProcess {
         checkpoint_glob_ = frame.welcome().job().checkpoint_glob();
         checkpoint_directory_ = frame.welcome().job().checkpoint_directory();
       }
+      peers_->heard(frame);
       driver_->put(FromController{std::move(frame)});
     };
     connection_ = std::make_shared<Connection>(context_, bootstrap_, handlers);
+    peers_ = std::make_unique<PeerHands>(
+        context_, connection_, identity_,
+        [this](protocol::PathReport report) { driver_->put(PathsSeen{std::move(report)}); });
     signals_.async_wait([this](const boost::system::error_code& code, int number) {
       if (!code) driver_->put(LeaveAsked{"asked by signal " + std::to_string(number)});
     });
@@ -148,6 +158,7 @@ class AgentProcess {
 
   // ---- commands
 
+  void perform(KnowPeers& c) { peers_->know(std::move(c.peers), c.lost_after); }
   void perform(Send& c) { connection_->send(std::move(c.frame)); }
   void perform(Reconnect& c) { connection_->reconnect(c.reason); }
   void perform(Note& c) { logs_->note(stamp() + c.sentence); }
@@ -238,7 +249,8 @@ class AgentProcess {
     input.control_address = connection_->local_address();
     asio::post(pool_, [this, job = std::move(c.job), input] {
       auto check = check_self(job, input);
-      asio::post(context_, [this, check = std::move(check)]() mutable {
+      asio::post(context_, [this, job, check = std::move(check)]() mutable {
+        peers_->listen(job, *check.ready.mutable_facts());
         data_address_ = check.ready.facts().data_address();
         data_interface_ = check.data_interface;
         driver_->put(SelfChecked{std::move(check.ready), data_interface_});
@@ -292,6 +304,7 @@ class AgentProcess {
     look_.cancel();
     sweep_.cancel();
     mark_.cancel();
+    peers_->close();
     // From here on the holder knows that this process must end, however its storage behaves.
     if (holder_ > 0) ::kill(holder_, kLeavingSignal);
     lock_.let_go([this] {
@@ -345,6 +358,7 @@ class AgentProcess {
   asio::thread_pool pool_{2};
   std::shared_ptr<LogWriter> logs_;
   LockKeeper lock_;
+  Identity identity_;
   Agent agent_;
   pid_t holder_;
   ProcessScan scan_;
@@ -352,6 +366,7 @@ class AgentProcess {
   asio::steady_timer look_, sweep_, mark_;
   std::unique_ptr<Driver<Agent, Event>> driver_;
   std::shared_ptr<Connection> connection_;
+  std::unique_ptr<PeerHands> peers_;
   std::map<Rank, std::shared_ptr<WorkerHands>> workers_;
   std::string data_address_ = "127.0.0.1";
   std::uint32_t picked_port_ = 0;

@@ -1,0 +1,115 @@
+#include "rendezvous/data_paths.h"
+
+#include <algorithm>
+
+namespace dlaunch::rendezvous {
+namespace {
+
+// One failing pair says nothing about which end it is.
+constexpr std::size_t kOthersMin = 2;
+
+}  // namespace
+
+bool DataPaths::report(HostId prober, Instant now, const std::vector<PathWord>& words) {
+  std::map<HostId, Word> before;
+  for (const auto host : said_[prober]) before[host] = on_[host][prober];
+  take_back(prober);
+  bool changed = before.size() != words.size();
+  for (const auto& word : words) {
+    if (word.host == prober) continue;
+    const auto known = before.find(word.host);
+    const bool same = known != before.end() && known->second.answers == word.answers;
+    changed = changed || !same;
+    Word kept{word.answers, now - word.silent};
+    if (same) kept.since = std::min(kept.since, known->second.since);
+    on_[word.host][prober] = kept;
+    said_[prober].insert(word.host);
+    if (!word.answers) silent_.insert({prober, word.host});
+  }
+  return changed;
+}
+
+void DataPaths::take_back(HostId prober) {
+  const auto found = said_.find(prober);
+  if (found == said_.end()) return;
+  for (const auto host : found->second) {
+    silent_.erase({prober, host});
+    auto& words = on_[host];
+    words.erase(prober);
+    if (words.empty()) on_.erase(host);
+  }
+  said_.erase(found);
+}
+
+void DataPaths::forget(HostId host) {
+  take_back(host);
+  const auto found = on_.find(host);
+  if (found == on_.end()) return;
+  for (const auto& [prober, word] : found->second) {
+    said_[prober].erase(host);
+    silent_.erase({prober, host});
+  }
+  on_.erase(found);
+}
+
+std::map<HostId, Instant> DataPaths::broken(const Heard& heard) const {
+  std::map<HostId, std::set<HostId>> failures;
+  std::map<HostId, Instant> since;
+  for (const auto& [prober, host] : silent_) {
+    if (!heard(prober) || !heard(host)) continue;
+    failures[prober].insert(host);
+    failures[host].insert(prober);
+    const auto began = on_.at(host).at(prober).since;
+    for (const auto end : {prober, host}) {
+      const auto [known, first] = since.try_emplace(end, began);
+      if (!first) known->second = std::min(known->second, began);
+    }
+  }
+  std::map<HostId, Instant> found;
+  while (true) {
+    std::size_t most = 0;
+    for (const auto& [host, others] : failures) most = std::max(most, others.size());
+    if (most < kOthersMin) break;
+    std::set<HostId> worst;
+    for (const auto& [host, others] : failures) {
+      if (others.size() == most) worst.insert(host);
+    }
+    for (const auto host : worst) {
+      found.emplace(host, since.at(host));
+      failures.erase(host);
+    }
+    for (auto& [host, others] : failures) {
+      std::erase_if(others, [&](HostId other) { return worst.contains(other); });
+    }
+  }
+  if (found.empty()) return found;
+  const auto probed = static_cast<std::size_t>(
+      std::count_if(on_.begin(), on_.end(), [&](const auto& entry) { return heard(entry.first); }));
+  if (found.size() * 2 > probed) found.clear();
+  return found;
+}
+
+DataPath DataPaths::judge(HostId host, const Heard& heard,
+                          const std::map<HostId, Instant>& broken) const {
+  const auto words = on_.find(host);
+  if (words == on_.end()) return DataPath::unknown;
+  auto seen = DataPath::unknown;
+  for (const auto& [prober, word] : words->second) {
+    if (!heard(prober) || broken.contains(prober)) continue;
+    if (word.answers) return DataPath::answers;
+    seen = DataPath::silent;
+  }
+  return seen;
+}
+
+std::vector<HostId> DataPaths::witnesses(HostId host, const Heard& heard, bool answers) const {
+  std::vector<HostId> found;
+  const auto words = on_.find(host);
+  if (words == on_.end()) return found;
+  for (const auto& [prober, word] : words->second) {
+    if (heard(prober) && word.answers == answers) found.push_back(prober);
+  }
+  return found;
+}
+
+}  // namespace dlaunch::rendezvous
