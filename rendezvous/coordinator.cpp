@@ -96,6 +96,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
   }
   liveness_.watch(e.host, now);
   refresh(e.host);
+  judge_silent(now);
 }
 
 void Coordinator::Impl::on(Instant, const ReadyReported& e) {
@@ -143,6 +144,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   h.reason = "the connection of its agent closed (" + e.reason + ")";
   wait_until(e.host, given_up_at(h));
   refresh(e.host);
+  judge_silent(now);  // without what it said of others
 }
 
 void Coordinator::Impl::on(Instant now, const Stalled&) {

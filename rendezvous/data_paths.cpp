@@ -83,9 +83,14 @@ std::map<HostId, Instant> DataPaths::broken(const Heard& heard) const {
     }
   }
   if (found.empty()) return found;
-  const auto probed = static_cast<std::size_t>(
-      std::count_if(on_.begin(), on_.end(), [&](const auto& entry) { return heard(entry.first); }));
-  if (found.size() * 2 > probed) found.clear();
+  std::set<HostId> present;
+  for (const auto& [host, words] : on_) {
+    if (heard(host)) present.insert(host);
+    for (const auto& [prober, word] : words) {
+      if (heard(prober)) present.insert(prober);
+    }
+  }
+  if (found.size() * 2 > present.size()) found.clear();
   return found;
 }
 

@@ -26,7 +26,7 @@ struct Arrived {
   std::uint64_t agent = 0;
   /// Highest generation of which workers still run there; 0: none.
   Generation running{};
-  std::string relayed_by;  ///< host whose agent passes its bytes on; empty: it dialled directly
+  std::string relayed_by{};  ///< host whose agent passes its bytes on; empty: it dialled directly
 };
 struct ReadyReported {
   HostId host;
