@@ -65,7 +65,8 @@ std::vector<Controller::HostView> Controller::Impl::hosts() const {
                      host.agent_pid,
                      {blind.begin(), blind.end()},
                      host.facts.scratch(),
-                     host.connection != 0});
+                     host.connection != 0,
+                     host.heartbeats});
   }
   return views;
 }

@@ -62,6 +62,7 @@ class Controller {
     std::vector<std::string> blind_sensors;
     std::string scratch;
     bool connected = false;
+    std::uint64_t heartbeats = 0;  ///< that came since this controller began
   };
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const;

@@ -26,6 +26,7 @@ void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
   if (e.frame.has_hello()) return on_hello(now, e, host);
   if (e.connection != host.connection) return;  // a late frame of a connection that was replaced
   tell(rendezvous::Heard{e.host, e.acknowledged_sent_at});
+  if (e.frame.has_heartbeat()) ++host.heartbeats;
   switch (e.frame.body_case()) {
     case AgentFrame::kReady:
       return on_ready(now, e, host);

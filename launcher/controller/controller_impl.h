@@ -37,6 +37,7 @@ class Controller::Impl {
     std::uint64_t connection = 0;  ///< 0: none
     std::uint64_t agent = 0;
     std::uint32_t agent_pid = 0;
+    std::uint64_t heartbeats = 0;
     protocol::Facts facts;
   };
   using Inner = std::variant<launch::Event, rendezvous::Event, supervisor::job::Event>;

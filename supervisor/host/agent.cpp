@@ -1,5 +1,6 @@
 #include "supervisor/host/agent.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -25,7 +26,11 @@ std::vector<Command> Agent::Impl::step(Instant now, const Event& event) {
 std::optional<Instant> Agent::Impl::next_deadline() const {
   if (std::holds_alternative<Leaving>(state_)) return std::nullopt;
   auto deadline = earlier(beat_due_, kill_due_);
-  if (stop_on_lease_end_) deadline = earlier(deadline, lease_due_);
+  if (parting_due_) {
+    deadline = earlier(deadline, parting_due_);
+  } else if (stop_on_lease_end_) {
+    deadline = earlier(deadline, lease_due_);
+  }
   return deadline;
 }
 
@@ -79,8 +84,8 @@ void Agent::Impl::on(Instant, const ConnectionDown& e) {
 
 void Agent::Impl::on(Instant now, const DeadlineDue&) {
   if (std::holds_alternative<Leaving>(state_)) return;
-  if (stop_on_lease_end_ && now >= lease_due_) {
-    return become_leaving("the lease is over: nothing was heard of the controller for too long");
+  if (parting_due_ ? now >= *parting_due_ : stop_on_lease_end_ && now >= lease_due_) {
+    return on_lease_end(now);
   }
   if (kill_due_ && now >= *kill_due_) {
     kill_due_.reset();
@@ -196,12 +201,30 @@ void Agent::Impl::on(Instant, const OutputLines& e) {
 
 // ---- the end
 
+/// Nobody is heard any more, and nobody can be asked: what runs here is ended, with a checkpoint
+/// where there can be one. From here on there is no way back.
+void Agent::Impl::on_lease_end(Instant now) {
+  const bool runs = std::any_of(workers_.begin(), workers_.end(),
+                                [](const auto& entry) { return entry.second.alive; });
+  if (parting_due_ || !runs || !std::holds_alternative<Training>(state_)) {
+    return become_leaving("the lease is over: nothing was heard of the controller for too long");
+  }
+  parting_due_ = now + std::chrono::milliseconds(job_.stop_grace_ms());
+  if (job_.trainer()) {
+    stop_told_ = true;
+    return tell_all(protocol::worker::Stop{true});
+  }
+  stop_signalled_ = true;
+  out_.push_back(AskWorkersToEnd{});
+}
+
 void Agent::Impl::become_leaving(const std::string& reason) {
   if (std::holds_alternative<Leaving>(state_)) return;
   out_.push_back(Note{"leaving: " + reason});
   state_ = Leaving{reason};
   beat_due_.reset();
   kill_due_.reset();
+  parting_due_.reset();
   out_.push_back(KillAll{});
 }
 

@@ -125,6 +125,7 @@ class Agent::Impl {
   void send(protocol::AgentFrame frame) { send(std::move(frame), generation_); }
   void testify(Instant now, Generation about, protocol::Evidence evidence);
   void send_gone();
+  void on_lease_end(Instant now);
   void leave_now();
 
   Identity identity_;
@@ -142,7 +143,8 @@ class Agent::Impl {
   nanoseconds lost_after_ = 600ms;
   Instant lease_due_;
   std::optional<Instant> beat_due_;
-  std::optional<Instant> kill_due_;  ///< end of the grace of StopWorkers
+  std::optional<Instant> parting_due_;  ///< the lease is over, its workers are asked to end
+  std::optional<Instant> kill_due_;     ///< end of the grace of StopWorkers
   // What was ordered and obeyed in this generation.
   bool aborted_ = false;         ///< nothing of this generation is begun any more
   bool stop_told_ = false;       ///< the trainer writes a checkpoint and ends

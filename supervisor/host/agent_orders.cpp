@@ -44,6 +44,7 @@ void Agent::Impl::on(Instant now, const FromController& e) {
   }
   incarnation_ = frame.incarnation();
   lease_due_ = now + lease_;
+  if (parting_due_ && !frame.has_leave()) return;
   switch (frame.body_case()) {
     case protocol::ControllerFrame::kWelcome:
       return obey(now, frame.welcome());

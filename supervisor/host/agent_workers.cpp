@@ -80,6 +80,9 @@ void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   worker->ended_well = job_.trainer() ? worker->finished : e.code == 0 && e.signal == 0;
   if (worker->status.has_step()) exited.set_step(worker->status.step());
   testify(now, e.generation, std::move(evidence));
+  const bool runs = std::any_of(workers_.begin(), workers_.end(),
+                                [](const auto& entry) { return entry.second.alive; });
+  if (parting_due_ && !runs) on_lease_end(now);
 }
 
 void Agent::Impl::on(Instant now, const ProgramStep& e) {

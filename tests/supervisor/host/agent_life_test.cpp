@@ -195,6 +195,63 @@ TEST(AgentLease, EndsTheHostsWorkWhenTheControllerIsSilent) {
   EXPECT_EQ(machine.all<Exit>().size(), 1U);
 }
 
+TEST(AgentLease, ATrainerWritesACheckpointBeforeItsHostIsLeft) {
+  Machine machine(true, 10s);
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(61s);
+  ASSERT_EQ(machine.all<TellWorker>().size(), 2U);
+  const auto& body = machine.all<TellWorker>()[0].message.body;
+  ASSERT_TRUE(std::holds_alternative<protocol::worker::Stop>(body));
+  EXPECT_TRUE(std::get<protocol::worker::Stop>(body).checkpoint);
+  EXPECT_TRUE(machine.all<KillAll>().empty());
+  machine.ended(2, 1);
+  EXPECT_TRUE(machine.all<KillAll>().empty());
+  machine.ended(3, 1);
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U) << "what they left behind, then the agent goes";
+  machine.put(AllGone{});
+  EXPECT_EQ(machine.all<Exit>().size(), 1U);
+}
+
+TEST(AgentLease, WhatDoesNotEndWithinTheGraceIsEnded) {
+  Machine machine(true, 10s);
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(60s + 4900ms);
+  EXPECT_TRUE(machine.all<KillAll>().empty());
+  machine.pass(200ms);
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U);
+}
+
+TEST(AgentLease, AControllerThatComesBackTooLateIsNotObeyedButForLeaving) {
+  Machine machine(true, 10s);
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(61s);
+  machine.put(ConnectionUp{});
+  machine.welcome();
+  machine.prepare(2);
+  EXPECT_TRUE(machine.all<KillAll>().empty());
+  EXPECT_TRUE(machine.all<StartWorker>().empty());
+  auto leave = machine.order(2);
+  leave.mutable_leave()->set_reason("over");
+  machine.put(FromController{leave});
+  EXPECT_EQ(machine.all<KillAll>().size(), 1U);
+}
+
+TEST(AgentLease, KeepLetsTheWorkersGoOn) {
+  Machine machine(true, 10s);
+  machine.keep_on_lease_end = true;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(1h);
+  EXPECT_TRUE(machine.take().size() == 1) << "the note that the controller cannot be reached";
+}
+
 TEST(AgentLease, IsRenewedByEveryFrameOfTheController) {
   Machine machine(true, 10s);
   machine.put(ConnectionUp{});

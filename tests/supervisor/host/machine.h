@@ -55,9 +55,10 @@ class Machine {
     auto& welcome = *frame.mutable_welcome();
     welcome.set_heartbeat_ms(100);
     welcome.set_lease_ms(lease_ms);
-    welcome.set_stop_on_lease_end(true);
+    welcome.set_stop_on_lease_end(!keep_on_lease_end);
     auto& job = *welcome.mutable_job();
     job.set_trainer(trainer_);
+    job.set_stop_grace_ms(5'000);
     job.add_command(trainer_ ? "/opt/trainer" : "python3");
     if (!trainer_) job.add_command("train.py");
     job.set_port_first(29'600);
@@ -114,6 +115,8 @@ class Machine {
     ended.signal = signal;
     put(ended);
   }
+  /// The worker did its last step.
+  void ended(std::uint32_t rank, std::uint64_t generation) { killed(rank, generation, 0); }
   /// Planted, welcomed, checked; nothing runs.
   void make_ready() {
     put(ConnectionUp{});
@@ -171,6 +174,7 @@ class Machine {
   }
 
   [[nodiscard]] std::optional<Instant> deadline() const { return agent_->next_deadline(); }
+  bool keep_on_lease_end = false;
 
  private:
   bool trainer_;
