@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Are hosts given up that only cannot get at the processor? Counts false evictions; the target is 0.
+"""Are hosts given up that only cannot get at the processor? Counts false evictions: 0 are wanted.
 
 bench/suspicion.py [--bin build/release/bin] [--heartbeats 1000000] [--hosts 24] [--interval 10]
                    [--lost-after 600] [--quiet]

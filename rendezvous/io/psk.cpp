@@ -167,6 +167,8 @@ Secret mesh_token(const Secret& job_secret, Generation generation) {
   return derive(job_secret, "dlaunch mesh " + std::to_string(generation.value));
 }
 
+Secret peer_key(const Secret& job_secret) { return derive(job_secret, "dlaunch peers"); }
+
 std::string psk_identity(std::string_view job, HostId host) {
   return std::string(job) + "/" + std::to_string(host.value);
 }

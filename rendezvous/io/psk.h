@@ -33,6 +33,9 @@ using Secret = std::array<unsigned char, 32>;
 /// What workers of one generation show each other; equal after a restart of the controller.
 [[nodiscard]] Secret mesh_token(const Secret& job_secret, Generation generation);
 
+/// What the agents of one job prove themselves to each other with.
+[[nodiscard]] Secret peer_key(const Secret& job_secret);
+
 /// "<job>/<host id>": travels in clear, says which key to try.
 [[nodiscard]] std::string psk_identity(std::string_view job, HostId host);
 

@@ -92,6 +92,7 @@ class Agent::Impl {
   void on(Instant now, const DeadlineDue&);
 
   // ---- orders
+  [[nodiscard]] bool is_obeyed(Instant now, const protocol::ControllerFrame& frame);
   void obey(Instant now, const protocol::Welcome& order);
   void obey(Instant now, const protocol::Prepare& order);
   void obey(Instant now, const protocol::Assign& order);

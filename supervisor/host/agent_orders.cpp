@@ -33,26 +33,30 @@ std::string settings_with(const std::string& settings, const protocol::Assign& o
 
 }  // namespace
 
-void Agent::Impl::on(Instant now, const FromController& e) {
-  const auto& frame = e.frame;
-  if (frame.job() != identity_.job || std::holds_alternative<Leaving>(state_)) return;
+/// Of this job and of the highest incarnation: then it renews the lease.
+bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame) {
+  if (frame.job() != identity_.job || std::holds_alternative<Leaving>(state_)) return false;
   if (frame.incarnation() < incarnation_) {
     if (frame.has_welcome()) {
       out_.push_back(Reconnect{"a controller of an older incarnation said welcome"});
     }
-    return;
+    return false;
   }
   incarnation_ = frame.incarnation();
   lease_due_ = now + lease_;
-  if (parting_due_ && !frame.has_leave()) return;
+  return !parting_due_ || frame.has_leave();
+}
+
+void Agent::Impl::on(Instant now, const FromController& e) {
+  const auto& frame = e.frame;
+  if (!is_obeyed(now, frame)) return;
   switch (frame.body_case()) {
     case protocol::ControllerFrame::kWelcome:
       return obey(now, frame.welcome());
     case protocol::ControllerFrame::kEvidenceAcknowledged:
       return evidence_.acknowledged(frame.evidence_acknowledged().number());
     case protocol::ControllerFrame::kPeers:
-      out_.push_back(KnowPeers{frame.peers(), lost_after_});
-      return;
+      return out_.push_back(KnowPeers{frame.peers(), lost_after_});
     case protocol::ControllerFrame::kLeave:
       return become_leaving(frame.leave().reason());
     default:

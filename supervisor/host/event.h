@@ -11,17 +11,10 @@
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
 #include "protocol/worker_message.h"
+#include "supervisor/host/network_event.h"
 
 namespace dlaunch::supervisor::host {
 
-/// TLS is up and mutual proof done; the machine says Hello.
-struct ConnectionUp {
-  std::string relayed_by{};  ///< the host whose agent passes the bytes on; empty: none
-};
-/// Down, or an attempt failed; the shell dials again by itself with back-off until told to stop.
-struct ConnectionDown {
-  std::string reason;
-};
 struct FromController {
   protocol::ControllerFrame frame;
 };
@@ -96,15 +89,6 @@ struct ProcessStateSeen {
   Rank rank;
   Generation generation;
   std::string letter;
-};
-struct LinkSeen {
-  std::string interface;
-  bool up = true;
-  double down_seconds = 0;
-};
-/// Whom this agent probes on the data network, and who of them answers.
-struct PathsSeen {
-  protocol::PathReport report;
 };
 /// The agent itself did not run for `gap` (CLOCK_BOOTTIME).
 struct Stalled {

@@ -149,7 +149,7 @@ def test_a_controller_that_is_cut_off_from_everybody_convicts_nobody(make, bed):
 
 
 @pytest.mark.parametrize("wish", ["stop", "keep"])
-def test_agents_that_are_cut_off_do_at_the_end_of_the_lease_what_was_wished(make, bed, wish):
+def test_agents_cut_off_until_their_lease_ends(make, bed, wish):
     changes = merged(QUIET, {"recovery": {"lease": "5 s", "on_lease_end": wish,
                                           "stop_grace": "5 s"}})
     job = make(["h1", "h2"], changes)

@@ -178,6 +178,8 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   if (!addresses) return refuse(ExitCode::wrong_file, addresses.error().text());
   parts.addresses = std::move(*addresses);
   parts.setting.own_files = own_files.get();
+  const auto peer_key = rendezvous::peer_key(parts.start.secret);
+  parts.setting.welcome.set_peer_key(peer_key.data(), peer_key.size());
   auto log = open_log(directory);
   if (!log) return refuse(ExitCode::storage, log.error().text());
   parts.log = *log;

@@ -165,10 +165,6 @@ void ControllerShell::carry(SendToHosts& order) {
         rendezvous::mesh_token(parts_.start.secret, Generation{order.frame.generation()});
     order.frame.mutable_assign()->set_token(token.data(), token.size());
   }
-  if (order.frame.has_welcome()) {
-    const auto key = rendezvous::derive(parts_.start.secret, "dlaunch peers");
-    order.frame.mutable_welcome()->set_peer_key(key.data(), key.size());
-  }
   server_.send(order.hosts, order.frame);
 }
 

@@ -107,7 +107,6 @@ class AgentProcess {
       std::visit([this](auto& c) { perform(c); }, command);
     };
     hands.stalled = [this](nanoseconds gap) {
-      connection_->stalled();
       peers_->stalled();
       return Event(Stalled{gap});
     };

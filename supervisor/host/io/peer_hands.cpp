@@ -41,6 +41,11 @@ void PeerHands::know(protocol::Peers peers, nanoseconds lost_after) {
   prober_.set_peers(std::move(peers), lost_after);
 }
 
+void PeerHands::stalled() {
+  connection_->stalled();
+  prober_.stalled();
+}
+
 void PeerHands::close() {
   prober_.close();
   relay_->close();

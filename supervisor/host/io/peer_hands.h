@@ -25,7 +25,8 @@ class PeerHands {
   /// At the data address. Without a port the host goes without, which `facts` say.
   void listen(const protocol::JobSpec& job, protocol::Facts& facts);
   void know(protocol::Peers peers, nanoseconds lost_after);
-  void stalled() { prober_.stalled(); }
+  /// This process did not run for a while: nothing could be heard of anybody.
+  void stalled();
   void close();
 
  private:
