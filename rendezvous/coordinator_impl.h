@@ -63,6 +63,7 @@ class Coordinator::Impl {
   /// A host that had been away is worth a new generation only where there is room for it.
   void say_return(HostId id, bool asked = false);
   void on(Instant now, const Heard& e);
+  void on(Instant, const QuietUntil& e) { liveness_.quiet_until(e.host, e.until); }
   void on(Instant now, const Closed& e);
   void on(Instant now, const PathsReported& e);
   void on(Instant now, const Stalled&);

@@ -43,6 +43,12 @@ struct Heard {
   HostId host;
   std::optional<Instant> acknowledged_sent_at;
 };
+/// The heartbeats of an undisturbed stretch at once: frames and acknowledgements of the host have
+/// come, or will come, up to just `until`. Said again, it replaces what was said before.
+struct QuietUntil {
+  HostId host;
+  Instant until;
+};
 /// The connection closed: the agent process is gone or replaced it; not silence.
 struct Closed {
   HostId host;
@@ -92,8 +98,8 @@ struct AddAsked {
 };
 struct DeadlineDue {};
 
-using Event = std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, Closed,
-                           PathsReported, Stalled, FormAsked, HostCleaned, HostBlamed,
+using Event = std::variant<LaunchFailed, Arrived, ReadyReported, UnfitReported, Heard, QuietUntil,
+                           Closed, PathsReported, Stalled, FormAsked, HostCleaned, HostBlamed,
                            DataLinkBecame, DrainAsked, AddAsked, DeadlineDue>;
 
 }  // namespace dlaunch::rendezvous

@@ -38,7 +38,7 @@ bool Liveness::heard(HostId host, Instant now, std::optional<Instant> acknowledg
   const auto found = watched_.find(host);
   if (found == watched_.end()) return false;
   Seen seen = found->second;
-  seen.frame = now;
+  seen.frame = std::max(seen.frame, now);  // what is vouched for lies ahead
   if (acknowledged_sent_at) seen.acknowledged = std::max(seen.acknowledged, *acknowledged_sent_at);
   move(host, seen);
   if (!suspects_.contains(host) || since(seen) + lost_after_ / 2 <= now) return false;
@@ -46,6 +46,10 @@ bool Liveness::heard(HostId host, Instant now, std::optional<Instant> acknowledg
   suspects_.erase(host);
   quiet_.insert({since(seen), host});
   return true;
+}
+
+void Liveness::quiet_until(HostId host, Instant until) {
+  if (watched_.contains(host)) move(host, Seen{until, until});
 }
 
 std::vector<HostId> Liveness::reset(Instant now) {

@@ -25,6 +25,8 @@ class Liveness {
   void forget(HostId host);
   /// True when the host had been reported by `newly_suspect` and is heard again.
   [[nodiscard]] bool heard(HostId host, Instant now, std::optional<Instant> acknowledged_sent_at);
+  /// Its frames and acknowledgements are known to have come, or to come, up to just `until`.
+  void quiet_until(HostId host, Instant until);
   /// All watched hosts count as heard now; returns those that had been suspect.
   [[nodiscard]] std::vector<HostId> reset(Instant now);
 

@@ -27,6 +27,12 @@ struct AgentConnectionClosed {
   std::uint64_t connection = 0;
   std::string reason;
 };
+/// The heartbeats of an undisturbed stretch at once. With a host: its frames and acknowledgements
+/// have come, or will come, up to just `until`. Without: no beat of ours is due before `until`.
+struct QuietUntil {
+  std::optional<HostId> host;
+  Instant until;
+};
 /// Planting reports (launcher/launch/event.h).
 struct LaunchReported {
   launch::Event event;
@@ -48,7 +54,7 @@ struct Stalled {
 struct Begin {};
 struct DeadlineDue {};
 
-using Event = std::variant<AgentFrameCame, AgentConnectionClosed, LaunchReported, ForJob,
-                           DrainAsked, AddAsked, Stalled, Begin, DeadlineDue>;
+using Event = std::variant<AgentFrameCame, AgentConnectionClosed, QuietUntil, LaunchReported,
+                           ForJob, DrainAsked, AddAsked, Stalled, Begin, DeadlineDue>;
 
 }  // namespace dlaunch::launcher::controller

@@ -99,6 +99,11 @@ void Agent::Impl::on(Instant now, const Stalled&) {
   if (lease_due_ < now + lease_ / 2) lease_due_ = now + lease_ / 2;
 }
 
+void Agent::Impl::on(Instant now, const QuietUntil& e) {
+  if (beat_due_) beat_due_ = std::max(now, e.until);
+  if (welcomed_) lease_due_ = e.heard + lease_;
+}
+
 void Agent::Impl::on(Instant, const LeaveAsked& e) { become_leaving(e.reason); }
 
 void Agent::Impl::beat(Instant now) {

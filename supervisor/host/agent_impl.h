@@ -88,6 +88,7 @@ class Agent::Impl {
   void on(Instant now, const LinkSeen& e);
   void on(Instant now, const PathsSeen& e);
   void on(Instant now, const Stalled& e);
+  void on(Instant now, const QuietUntil& e);
   void on(Instant now, const LeaveAsked& e);
   void on(Instant now, const DeadlineDue&);
 

@@ -1,4 +1,5 @@
 // The controller's orders. Each is carried out once, however often it comes.
+#include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -43,7 +44,7 @@ bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame)
     return false;
   }
   incarnation_ = frame.incarnation();
-  lease_due_ = now + lease_;
+  lease_due_ = std::max(lease_due_, now + lease_);
   return !parting_due_ || frame.has_leave();
 }
 

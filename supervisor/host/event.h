@@ -12,6 +12,7 @@
 #include "protocol/agent_wire.pb.h"
 #include "protocol/worker_message.h"
 #include "supervisor/host/network_event.h"
+#include "supervisor/host/quiet.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -100,9 +101,10 @@ struct LeaveAsked {
 };
 struct DeadlineDue {};
 
-using Event = std::variant<ConnectionUp, ConnectionDown, FromController, WorkerSaid, WorkerStarted,
-                           WorkerNotStarted, WorkerEnded, ProgramStep, OutputLines, AllGone, Undead,
-                           PortPicked, SelfChecked, CommitDone, Inspected, MarkLooked,
-                           ProcessStateSeen, LinkSeen, PathsSeen, Stalled, LeaveAsked, DeadlineDue>;
+using Event =
+    std::variant<ConnectionUp, ConnectionDown, FromController, WorkerSaid, WorkerStarted,
+                 WorkerNotStarted, WorkerEnded, ProgramStep, OutputLines, AllGone, Undead,
+                 PortPicked, SelfChecked, CommitDone, Inspected, MarkLooked, ProcessStateSeen,
+                 LinkSeen, PathsSeen, Stalled, QuietUntil, LeaveAsked, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::host

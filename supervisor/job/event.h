@@ -58,10 +58,15 @@ struct FingerprintKnown {
   HostId host;
   std::string fingerprint;
 };
+/// The steps of an undisturbed stretch at once: all ranks have made progress, or will, up to just
+/// `until`. Said again, it replaces what was said before.
+struct StepsUntil {
+  Instant until;
+};
 struct DeadlineDue {};
 
-using Event =
-    std::variant<Begin, AgentArrived, FromAgent, FromCoordinator, StopAsked, CheckpointAsked,
-                 Journaled, JournalFailed, RegroupAsked, DataKnown, FingerprintKnown, DeadlineDue>;
+using Event = std::variant<Begin, AgentArrived, FromAgent, FromCoordinator, StopAsked,
+                           CheckpointAsked, Journaled, JournalFailed, RegroupAsked, DataKnown,
+                           FingerprintKnown, StepsUntil, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

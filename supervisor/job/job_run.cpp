@@ -140,6 +140,13 @@ void Job::Impl::look_for_hang(Instant now) {
   }
 }
 
+void Job::Impl::on(Instant now, const StepsUntil& e) {
+  auto* running = std::get_if<Running>(&state_);
+  if (running == nullptr) return;
+  ranks_.go(e.until);
+  running->look_due = std::max(now + kLookEvery, e.until);
+}
+
 // ---- stopping and ending
 
 void Job::Impl::on(Instant now, const StopAsked& e) {

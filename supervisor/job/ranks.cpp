@@ -86,8 +86,8 @@ bool Ranks::is_saving() const {
   });
 }
 
-void Ranks::go(Instant now) {
-  for (auto& [rank, known] : ranks_) known.changed_at = now;
+void Ranks::go(Instant since) {
+  for (auto& [rank, known] : ranks_) known.changed_at = since;
 }
 
 bool Ranks::all_finished() const {

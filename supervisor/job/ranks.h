@@ -36,8 +36,8 @@ class Ranks {
   void ended(Rank rank, std::optional<Step> step, bool properly);
   /// Whatever ran there is not there any more, as far as can be seen.
   void host_gone(HostId host);
-  /// All ranks run since now: the time before does not count for hangs.
-  void go(Instant now);
+  /// All ranks run since then: the time before does not count for hangs.
+  void go(Instant since);
   void clear() { ranks_.clear(); }
 
   [[nodiscard]] const std::map<Rank, RankStatus>& all() const { return ranks_; }
