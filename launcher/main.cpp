@@ -9,6 +9,7 @@
 #include "launcher/cli/options.h"
 #include "launcher/controller/io/controller_process.h"
 #include "launcher/controller/io/keeper.h"
+#include "simulation/io/simulate_command.h"
 
 int main(int count, char** arguments) {
   using namespace dlaunch;
@@ -24,6 +25,7 @@ int main(int count, char** arguments) {
                         [](const EventsOptions& o) { return show_events(o); },
                         [](const StopOptions& o) { return stop_job(o); },
                         [](const MembershipOptions& o) { return change_membership(o); },
+                        [](const SimulateOptions& o) { return simulation::simulate(o); },
                         [](const KeeperOptions& o) {
                           return launcher::controller::run_keeper(o.state_directory);
                         },

@@ -1,8 +1,14 @@
 #include "simulation/gang.h"
 
-#include <utility>
+#include <algorithm>
+#include <vector>
 
 namespace dlaunch::simulation {
+namespace {
+constexpr nanoseconds kPeerNoticeMin = 3ms;  // a closed socket, then the collective ends
+constexpr nanoseconds kPeerNoticeMax = 40ms;
+constexpr nanoseconds kConnectTime = 5ms;
+}  // namespace
 
 void Gang::later(nanoseconds delay, Rank rank, std::function<void()> action) {
   queue_.after(delay, [this, rank, action = std::move(action)] {
@@ -12,65 +18,141 @@ void Gang::later(nanoseconds delay, Rank rank, std::function<void()> action) {
 
 void Gang::start(Rank rank) {
   alive_.insert(rank);
-  later(script_.start_time, rank, [this, rank] { say_(rank, Deed::ready, 0); });
+  const auto time = script_.start_time + rng_.between(0ns, script_.start_time / 4);
+  later(time, rank, [this, rank] { hands_.say(rank, Deed::ready, {}); });
 }
 
-void Gang::assign(Rank rank, std::uint32_t world_size, std::optional<std::uint64_t> restore_step) {
-  if (!assigned_.insert(rank).second) return;
-  world_size_ = world_size;
-  step_ = restore_step.value_or(0);
-  connect_when_complete();
+bool Gang::assign(Rank rank, std::uint32_t world_size, std::optional<std::uint64_t> step) {
+  if (assigned_.empty()) {
+    world_size_ = world_size;
+    first_step_ = base_step_ = step.value_or(0);
+  }
+  const bool same = world_size_ == world_size && first_step_ == step.value_or(0);
+  if (!same || rank.value >= world_size) return false;
+  if (assigned_.insert(rank).second) connect_when_complete();
+  return true;
 }
 
 void Gang::connect_when_complete() {
-  if (assigned_.size() < world_size_ || broken_) return;
+  if (!is_complete() || broken_) return;
   for (const auto rank : assigned_) {
-    later(5ms, rank, [this, rank] { say_(rank, Deed::connected, 0); });
-    later(script_.restore_time, rank, [this, rank] { say_(rank, Deed::restored, step_); });
+    later(kConnectTime, rank, [this, rank] { hands_.say(rank, Deed::connected, {}); });
+    later(script_.restore_time, rank, [this, rank] {
+      hands_.say(rank, Deed::restored, {first_step_, 0, false});
+    });
   }
 }
 
 void Gang::go(Rank rank) {
   going_.insert(rank);
-  if (going_.size() == world_size_ && !std::exchange(training_, true)) train();
+  if (going_.size() < world_size_ || training_) return;
+  training_ = true;
+  base_ = queue_.now();
+  plan();
 }
 
-void Gang::die(Rank rank) {
-  if (alive_.erase(rank) == 0) return;
-  if (std::exchange(broken_, true)) return;
-  if (assigned_.empty()) return;
-  for (const auto other : alive_) {
-    later(3ms, other, [this, other] { say_(other, Deed::peer_lost, step_); });
+std::uint64_t Gang::step() const {
+  if (!is_training()) return base_step_;
+  return base_step_ + static_cast<std::uint64_t>((queue_.now() - base_) / pace());
+}
+
+/// The next step at which something is to be said or done.
+void Gang::plan() {
+  if (!is_training() || over_) return;
+  const auto present = step();
+  base_ += pace() * static_cast<std::int64_t>(present - base_step_);
+  base_step_ = present;
+  auto next = present + 1;
+  const bool asked = stop_asked_ || checkpoint_asked_;
+  const bool told = each_step_ || asked || present < first_step_ + kFirstStepsTold;
+  if (!told) {
+    const auto every = script_.checkpoint_every;
+    next = every > 0 ? (present / every + 1) * every : present + (std::uint64_t{1} << 32U);
+    if (script_.steps > 0) next = std::min(next, std::max(script_.steps, present + 1));
   }
-}
-
-void Gang::train() {
-  queue_.after(script_.step_time, [this] {
-    if (broken_) return;
-    if (hung_.empty()) {
-      finish_step();
-    } else {
-      train();
-    }
+  const auto due = base_ + pace() * static_cast<std::int64_t>(next - present);
+  hands_.quiet(due);
+  queue_.at(due, [this, next, plan = ++plans_] {
+    if (plan == plans_ && is_training()) reach(next);
   });
 }
 
-void Gang::finish_step() {
-  ++step_;
-  const bool last = step_ >= script_.steps || stop_asked_;
+void Gang::reach(std::uint64_t step) {
+  base_step_ = step;
+  base_ = queue_.now();
+  const bool last = (script_.steps > 0 && step >= script_.steps) || stop_asked_;
   const bool write = last || std::exchange(checkpoint_asked_, false) ||
-                     (script_.checkpoint_every > 0 && step_ % script_.checkpoint_every == 0);
-  const auto step = step_;
-  for (const auto rank : std::set(alive_)) {
-    say_(rank, Deed::stepped, step);
-    if (write)
-      later(script_.write_time, rank, [this, rank, step] { say_(rank, Deed::written, step); });
-    if (last) {
-      later(script_.write_time + 10ms, rank,
-            [this, rank, step] { say_(rank, Deed::finished, step); });
+                     (script_.checkpoint_every > 0 && step % script_.checkpoint_every == 0);
+  over_ = last;
+  tell_all(write ? Deed::writes : Deed::stepped);
+  if (write) {
+    for (const auto rank : std::vector(alive_.begin(), alive_.end())) {
+      const Progress progress{step, step, false};
+      const auto written = script_.write_time + rng_.between(0ns, script_.write_time / 4);
+      later(written, rank, [this, rank, progress] { hands_.say(rank, Deed::written, progress); });
+      if (!last) continue;
+      later(script_.write_time * 2, rank,
+            [this, rank, progress] { hands_.say(rank, Deed::finished, progress); });
     }
   }
-  if (!last) train();
+  plan();
+}
+
+void Gang::tell_all(Deed deed) {
+  const bool waits = !hung_.empty();
+  for (const auto rank : std::vector(alive_.begin(), alive_.end())) {
+    const bool entered = waits && !hung_.contains(rank);
+    hands_.say(rank, deed, {base_step_, base_step_ + (entered ? 1 : 0), entered});
+  }
+}
+
+void Gang::request_checkpoint() {
+  checkpoint_asked_ = true;
+  plan();
+}
+
+void Gang::request_stop() {
+  stop_asked_ = true;
+  plan();
+}
+
+void Gang::die(Rank rank) {
+  if (!alive_.contains(rank)) return;
+  if (over_) {  // done, one after the other
+    alive_.erase(rank);
+    return;
+  }
+  if (is_training()) {
+    base_step_ = step();
+    hands_.quiet(queue_.now());
+    // What each has done last is known to its agent, as if it had told every step.
+    if (!each_step_) tell_all(Deed::stepped);
+  }
+  alive_.erase(rank);
+  if (std::exchange(broken_, true) || assigned_.empty()) return;
+  for (const auto other : alive_) {
+    later(rng_.between(kPeerNoticeMin, kPeerNoticeMax), other, [this, other] {
+      hands_.say(other, Deed::peer_lost, {base_step_, base_step_, false});
+    });
+  }
+}
+
+void Gang::hang(Rank rank) {
+  if (!is_training()) return;
+  base_step_ = step();
+  hands_.quiet(queue_.now());
+  hung_.insert(rank);
+  tell_all(Deed::stepped);
+}
+
+void Gang::slow(std::uint32_t percent) {
+  if (is_training()) {
+    const auto present = step();
+    base_ += pace() * static_cast<std::int64_t>(present - base_step_);
+    base_step_ = present;
+  }
+  slowness_percent_ = percent;
+  plan();
 }
 
 }  // namespace dlaunch::simulation

@@ -6,64 +6,103 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/ids.h"
+#include "base/rng.h"
 #include "base/time.h"
 #include "simulation/event_queue.h"
 
 namespace dlaunch::simulation {
 
-/// What a scripted worker does next; the world turns it into lines of the worker socket.
-enum class Deed { ready, connected, restored, stepped, written, peer_lost, finished };
+/// What a scripted worker does next; the host turns it into lines of the worker socket.
+enum class Deed { ready, connected, restored, stepped, writes, written, peer_lost, finished };
 
 struct TrainingScript {
-  std::uint64_t steps = 100;
-  nanoseconds step_time = 100ms;
-  std::uint64_t checkpoint_every = 20;
+  std::uint64_t steps = 0;  ///< 0: until it is stopped
+  nanoseconds step_time = 1s;
+  std::uint64_t checkpoint_every = 300;
   nanoseconds start_time = 300ms;  ///< fork to `ready`
   nanoseconds restore_time = 50ms;
   nanoseconds write_time = 30ms;
 };
 
+/// How far a rank is: the sequence counts collectives, one each step.
+struct Progress {
+  std::uint64_t step = 0;
+  std::uint64_t sequence = 0;
+  bool entered = false;
+};
+
 /// All workers of one generation, wherever they run. Owned by the world, which tells it of every
-/// order and every death.
+/// order and every death. Between two moments at which something is said it costs nothing: the step
+/// follows from the time.
 class Gang {
  public:
-  using Say = std::function<void(Rank, Deed, std::uint64_t step)>;
-
-  Gang(EventQueue& queue, TrainingScript script, Say say)
-      : queue_(queue), script_(script), say_(std::move(say)) {}
+  struct Hands {
+    std::function<void(Rank, Deed, const Progress&)> say;
+    /// Nothing will be said before that: the heartbeats until then are all alike.
+    std::function<void(Instant until)> quiet;
+  };
+  /// `each_step`: every step is told, as real workers do; else only those that change something.
+  Gang(EventQueue& queue, Rng& rng, TrainingScript script, bool each_step, Hands hands)
+      : queue_(queue),
+        rng_(rng),
+        script_(script),
+        each_step_(each_step),
+        hands_(std::move(hands)) {}
 
   void start(Rank rank);
-  void assign(Rank rank, std::uint32_t world_size, std::optional<std::uint64_t> restore_step);
+  /// False: the ranks are not told the same, or there are more than the world has places.
+  [[nodiscard]] bool assign(Rank rank, std::uint32_t world_size, std::optional<std::uint64_t> step);
   void go(Rank rank);
-  void request_checkpoint() { checkpoint_asked_ = true; }
-  void request_stop() { stop_asked_ = true; }
-  /// Killed, exited or frozen: the others lose it during the present step.
+  void request_checkpoint();
+  void request_stop();
+  /// Killed or exited: the others lose it during the present step.
   void die(Rank rank);
   /// Does not step any more, yet its process lives.
-  void hang(Rank rank) { hung_.insert(rank); }
-  [[nodiscard]] std::uint64_t step() const { return step_; }
+  void hang(Rank rank);
+  /// Each step takes `percent` of its usual time.
+  void slow(std::uint32_t percent);
+
+  [[nodiscard]] std::uint64_t step() const;
+  [[nodiscard]] bool is_training() const { return training_ && !broken_ && hung_.empty(); }
+  [[nodiscard]] std::size_t alive() const { return alive_.size(); }
+  [[nodiscard]] std::uint32_t world_size() const { return world_size_; }
+  [[nodiscard]] bool is_complete() const { return assigned_.size() == world_size_; }
 
  private:
+  /// Told one by one so that the controller sees that steps are made, and how long they take.
+  static constexpr std::uint64_t kFirstStepsTold = 2;
+
   void connect_when_complete();
-  void train();
-  void finish_step();
+  /// From the present step on, with the present pace.
+  void plan();
+  void tell_all(Deed deed);
+  void reach(std::uint64_t step);
   void later(nanoseconds delay, Rank rank, std::function<void()> action);
+  [[nodiscard]] nanoseconds pace() const { return script_.step_time * slowness_percent_ / 100; }
 
   EventQueue& queue_;
+  Rng& rng_;
   TrainingScript script_;
-  Say say_;
+  bool each_step_;
+  Hands hands_;
   std::set<Rank> alive_;
   std::set<Rank> assigned_;
   std::set<Rank> going_;
   std::set<Rank> hung_;
   std::uint32_t world_size_ = 0;
-  std::uint64_t step_ = 0;
+  std::uint64_t first_step_ = 0;
+  std::uint64_t base_step_ = 0;  ///< completed at base_
+  Instant base_;
+  std::uint64_t plans_ = 0;
+  std::uint32_t slowness_percent_ = 100;
   bool broken_ = false;
   bool training_ = false;
   bool checkpoint_asked_ = false;
   bool stop_asked_ = false;
+  bool over_ = false;
 };
 
 }  // namespace dlaunch::simulation

@@ -3,107 +3,216 @@
 #include <utility>
 
 namespace dlaunch::simulation {
-namespace {
 
 namespace agent = supervisor::host;
 
+namespace {
+
 constexpr nanoseconds kForkTime = 3ms;
-constexpr nanoseconds kScanTime = 25ms;  // SIGKILL and two scans of /proc
-constexpr nanoseconds kSelfCheckTime = 20ms;
-constexpr nanoseconds kDiskTime = 10ms;
+constexpr nanoseconds kTakeOverTime = 60ms;  // an older holder and its agent are made to leave
 constexpr nanoseconds kRedialMin = 100ms;
 constexpr nanoseconds kRedialMax = 1s;
-constexpr int kSigkill = 9;
+constexpr nanoseconds kConnectLimit = 1500ms;  // of a dial that nobody answers
+constexpr Instant kUptime = Instant{} + 5min;  // what a host's own clock shows at the start
+constexpr nanoseconds kUptimeMore = 7min;      // and each further host's, so that none are equal
 
 }  // namespace
 
-Host::Host(HostId id, std::string job, std::uint32_t workers, EventQueue& queue, Rng& rng,
-           Surroundings& world)
-    : id_(id),
-      job_(std::move(job)),
-      worker_count_(workers),
+Host::Host(Setting setting, EventQueue& queue, std::uint64_t seed, Surroundings& world)
+    : setting_(std::move(setting)),
       queue_(queue),
-      rng_(rng),
+      rng_(seed),
       world_(world),
-      link_(queue, rng) {}
+      clock_(queue.now(), kUptime + kUptimeMore * setting_.id.value) {}
+
+// ---- processes
+
+void Host::plant() {
+  if (!up_) return;
+  const bool older = agent_ != nullptr || planted_;
+  close_connection();
+  agent_.reset();
+  frozen_since_.reset();
+  end_workers();
+  planted_ = true;
+  ++agents_;
+  queue_.after(older ? kTakeOverTime : kForkTime, [this, life = agents_] {
+    if (up_ && planted_ && life == agents_) start_agent();
+  });
+}
 
 void Host::start_agent() {
-  if (!up_) return;
-  end_workers();
   ++agents_;
   agent::Identity identity;
-  identity.job = job_;
-  identity.host = id_;
-  identity.name = "h" + std::to_string(id_.value);
+  identity.job = setting_.job;
+  identity.host = setting_.id;
+  identity.name = "h" + std::to_string(setting_.id.value);
   identity.build = "simulated";
   identity.boot_id = "boot-" + std::to_string(boots_);
   identity.agent = boots_ * 1'000'000 + agents_;
   identity.pid = ++pids_;
-  agent_ = std::make_unique<agent::Agent>(identity, queue_.now());
+  inbox_.clear();
+  agent_ = std::make_unique<agent::Agent>(identity, own_now());
   armed_.reset();
-  dial();
-  arm();
+  received_ = newest_incarnation_ = 0;
+  feed(agent::DeadlineDue{});
+  dial(kRedialMin);
 }
 
 void Host::kill_agent() {
   if (!agent_) return;
+  close_connection();
   agent_.reset();
+  frozen_since_.reset();
   end_workers();
-  if (link_.is_open()) {
-    link_.to_controller(
-        [this, connection = link_.connection()] { world_.connection_closed(id_, connection); });
-  }
-  queue_.after(kForkTime, [this, life = agents_] {
-    if (up_ && !agent_ && life == agents_) start_agent();
+  queue_.after(kForkTime, [this, life = ++agents_] {
+    if (up_ && planted_ && life == agents_) start_agent();
   });
 }
 
+void Host::freeze_agent() {
+  if (!agent_ || frozen_since_) return;
+  frozen_since_ = queue_.now();
+}
+
+void Host::thaw_agent() {
+  if (!frozen_since_) return;
+  const auto gap = queue_.now() - *frozen_since_;
+  frozen_since_.reset();
+  inbox_.push_front(agent::Stalled{gap});
+  run();
+}
+
 void Host::crash() {
-  up_ = false;
+  up_ = planted_ = credited_ = false;
   agent_.reset();
+  frozen_since_.reset();
+  connection_.reset();
+  ++agents_;
   end_workers();
-  link_.close();
 }
 
 void Host::reboot() {
+  if (up_) return;
   ++boots_;
+  clock_ = HostClock(queue_.now(), kUptime);
+  undead_until_ = {};
   up_ = true;
 }
 
 void Host::end_workers() {
   for (const auto& [rank, worker] : std::exchange(workers_, {})) {
-    world_.worker_killed(id_, rank, worker.generation);
+    worker.gang->die(rank);
+    world_.worker_ended(setting_.id, rank, worker.generation);
   }
 }
 
-void Host::dial() {
-  const auto delay = rng_.between(kRedialMin, kRedialMax) / (received_ == 0 ? 10 : 1);
-  queue_.after(delay, [this, life = agents_] {
-    if (!agent_ || life != agents_ || link_.is_open()) return;
-    if (!link_.passes_both_ways() || !world_.controller_is_there()) return dial();
-    link_.open();
-    received_ = 0;
-    feed(agent::ConnectionUp{});
+// ---- its network
+
+void Host::close_connection() {
+  credited_ = false;
+  if (!connection_) return;
+  const auto closed = std::exchange(connection_, nullptr);
+  closed->closed_by_host([this, closed] {
+    world_.connection_closed(setting_.id, closed, "the connection was closed");
   });
 }
 
-void Host::connection_lost() {
-  if (!link_.is_open()) return;
-  link_.close();
-  if (!agent_) return;
-  feed(agent::ConnectionDown{"closed by the controller"});
-  dial();
+void Host::reset_connection() {
+  if (!connection_ || !agent_ || frozen_since_) return;
+  close_connection();
+  feed(agent::ConnectionDown{"reset"});
+  dial(kRedialMin / 4);
 }
 
-void Host::feed(const agent::Event& event) {
-  if (!agent_) return;
-  auto commands = agent_->step(queue_.now(), event);
-  const auto life = agents_;
-  for (auto& command : commands) {
-    if (!agent_ || life != agents_) return;
-    std::visit([this](auto& c) { perform(c); }, command);
+void Host::dial(nanoseconds wait) {
+  const auto pause = rng_.between(wait / 2, wait);
+  queue_.after(pause, [this, wait, life = agents_] {
+    if (life == agents_) connect(wait);
+  });
+}
+
+void Host::connect(nanoseconds wait) {
+  if (!agent_ || connection_) return;
+  if (frozen_since_) return dial(wait);
+  const auto next = std::min(wait * 2, kRedialMax);
+  auto* controller = line_.passes() ? world_.controller_to_dial() : nullptr;
+  if (controller == nullptr || dialling_blocked_) {
+    const auto limit = line_.passes() ? 1ms : kConnectLimit;  // refused at once, or no answer
+    queue_.after(limit, [this, next, life = agents_] {
+      if (life == agents_ && agent_ && !connection_) dial(next);
+    });
+    return;
   }
+  connection_ = world_.connect(setting_.id, *controller);
+  ++connections_;
+  received_ = 0;
+  feed(agent::ConnectionUp{});
+}
+
+void Host::connection_lost(const std::shared_ptr<Connection>& connection,
+                           const std::string& reason) {
+  if (!connection || connection != connection_) return;
+  close_connection();
+  if (!agent_) return;
+  feed(agent::ConnectionDown{reason});
+  dial(kRedialMin);
+}
+
+void Host::frame_from_controller(const std::shared_ptr<Connection>& connection,
+                                 std::uint64_t number,
+                                 const std::shared_ptr<const protocol::ControllerFrame>& frame) {
+  if (!agent_ || connection != connection_) return;
+  note_order(*frame);
+  received_ = number;
+  feed(agent::FromController{*frame});
+}
+
+void Host::note_order(const protocol::ControllerFrame& frame) {
+  if (frame.has_prepare() || frame.has_abort() || frame.has_find_mark() ||
+      frame.has_inspect_checkpoints()) {
+    newest_seen_ = std::max(newest_seen_, Generation{frame.generation()});
+  }
+}
+
+// ---- the machine
+
+void Host::feed(agent::Event event) {
+  if (!agent_) return;
+  inbox_.push_back(std::move(event));
+  run();
+}
+
+void Host::run() {
+  if (running_ || frozen_since_) return;
+  running_ = true;
+  const auto life = agents_;
+  while (!inbox_.empty() && agent_ && life == agents_) {
+    const auto event = std::move(inbox_.front());
+    inbox_.pop_front();
+    const bool outdated = is_outdated(event);
+    for (auto& command : agent_->step(own_now(), event)) {
+      const bool harmless = std::holds_alternative<agent::Reconnect>(command) ||
+                            std::holds_alternative<agent::Note>(command);
+      if (outdated && !harmless) {
+        world_.broken("S9: h" + std::to_string(setting_.id.value) +
+                      " obeys an older controller than it has heard");
+      }
+      std::visit([this](auto& c) { perform(c); }, command);
+      if (!agent_ || life != agents_) break;
+    }
+  }
+  running_ = false;
   if (agent_ && life == agents_) arm();
+}
+
+bool Host::is_outdated(const agent::Event& event) {
+  const auto* said = std::get_if<agent::FromController>(&event);
+  if (said == nullptr) return false;
+  const auto incarnation = said->frame.incarnation();
+  const bool outdated = incarnation < newest_incarnation_;
+  newest_incarnation_ = std::max(newest_incarnation_, incarnation);
+  return outdated;
 }
 
 void Host::later(nanoseconds delay, agent::Event event) {
@@ -114,122 +223,20 @@ void Host::later(nanoseconds delay, agent::Event event) {
 
 void Host::arm() {
   const auto due = agent_->next_deadline();
-  if (!due || (armed_ && *armed_ <= *due && *armed_ > queue_.now())) return;
-  armed_ = *due;
-  queue_.at(*due, [this, life = agents_, due = *due] {
-    if (!agent_ || life != agents_ || armed_ != due) return;
+  if (!due) return;
+  const auto at = clock_.world(*due);
+  if (armed_ && *armed_ <= at && *armed_ > queue_.now()) return;
+  armed_ = at;
+  queue_.at(at, [this, life = agents_, at] {
+    if (!agent_ || life != agents_ || armed_ != at) return;
     armed_.reset();
     const auto present = agent_->next_deadline();
-    if (present && *present <= queue_.now()) {
+    if (present && *present <= own_now()) {
       feed(agent::DeadlineDue{});
     } else {
       arm();
     }
   });
-}
-
-void Host::kill_worker(Rank rank, int signal) {
-  const auto found = workers_.find(rank);
-  if (found == workers_.end()) return;
-  const auto worker = found->second;
-  workers_.erase(found);
-  world_.worker_killed(id_, rank, worker.generation);
-  agent::WorkerEnded ended;
-  ended.rank = rank;
-  ended.generation = worker.generation;
-  ended.pid = worker.pid;
-  ended.signal = signal;
-  later(1ms, ended);
-}
-
-void Host::worker_says(Rank rank, Generation generation, protocol::WorkerMessage::Body body) {
-  const auto found = workers_.find(rank);
-  if (found == workers_.end() || found->second.generation != generation) return;
-  feed(agent::WorkerSaid{rank, generation, {generation, std::move(body)}});
-}
-
-void Host::worker_exits(Rank rank, Generation generation, int code) {
-  const auto found = workers_.find(rank);
-  if (found == workers_.end() || found->second.generation != generation) return;
-  agent::WorkerEnded ended;
-  ended.rank = rank;
-  ended.generation = generation;
-  ended.pid = found->second.pid;
-  ended.code = code;
-  workers_.erase(found);
-  world_.worker_killed(id_, rank, generation);
-  feed(ended);
-}
-
-void Host::frame_from_controller(std::uint64_t connection, const protocol::ControllerFrame& frame) {
-  if (!agent_ || connection != link_.connection()) return;
-  received_ = frame.number();
-  feed(agent::FromController{frame});
-}
-
-void Host::perform(agent::Send& c) {
-  if (!link_.is_open()) return;
-  c.frame.set_acknowledged(received_);
-  link_.to_controller([this, connection = link_.connection(), frame = std::move(c.frame)] {
-    world_.frame_to_controller(id_, connection, frame);
-  });
-}
-
-void Host::perform(agent::Reconnect&) {
-  const auto connection = link_.connection();
-  link_.to_controller([this, connection] { world_.connection_closed(id_, connection); });
-  link_.close();
-  dial();
-}
-
-void Host::perform(agent::StartWorker& c) {
-  const Worker worker{c.generation, ++pids_};
-  workers_[c.rank] = worker;
-  world_.worker_started(id_, c.rank, c.generation);
-  later(kForkTime, agent::WorkerStarted{c.rank, c.generation, worker.pid});
-}
-
-void Host::perform(agent::TellWorker& c) {
-  world_.worker_told(id_, c.rank, c.generation, c.message);
-}
-
-void Host::perform(agent::AskWorkersToEnd&) {
-  for (const auto& [rank, worker] : std::map(workers_)) kill_worker(rank, 15);
-}
-
-void Host::perform(agent::KillAll&) {
-  for (const auto& [rank, worker] : std::map(workers_)) kill_worker(rank, kSigkill);
-  later(kScanTime, agent::AllGone{});
-}
-
-void Host::perform(agent::PickPort& c) { later(1ms, agent::PortPicked{c.generation, 29500}); }
-
-void Host::perform(agent::CheckSelf&) {
-  agent::SelfChecked checked;
-  checked.ready.mutable_facts()->set_workers(worker_count_);
-  checked.ready.mutable_facts()->set_data_address("10.0.0." + std::to_string(id_.value));
-  later(kSelfCheckTime, checked);
-}
-
-void Host::perform(agent::CommitCheckpoint& c) {
-  later(kDiskTime,
-        agent::CommitDone{c.generation, c.commit.step(), world_.commit(c.generation, c.commit)});
-}
-
-void Host::perform(agent::InspectCheckpoints&) {
-  later(kDiskTime, agent::Inspected{world_.inspect()});
-}
-
-/// All simulated hosts see the one storage.
-void Host::perform(agent::FindMark& c) { later(kDiskTime, agent::MarkLooked{c.generation, ""}); }
-
-void Host::perform(agent::Exit&) {
-  end_workers();
-  agent_.reset();
-  if (link_.is_open()) {
-    link_.to_controller(
-        [this, connection = link_.connection()] { world_.connection_closed(id_, connection); });
-  }
 }
 
 }  // namespace dlaunch::simulation

@@ -1,75 +1,105 @@
-// A simulated host: the real agent machine, its scripted workers and its network.
+// A simulated host: the real agent machine, its workers, its clock and its network.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "base/ids.h"
 #include "base/rng.h"
 #include "protocol/agent_wire.pb.h"
+#include "simulation/connection.h"
 #include "simulation/event_queue.h"
-#include "simulation/link.h"
+#include "simulation/gang.h"
+#include "simulation/host_clock.h"
+#include "simulation/surroundings.h"
 #include "supervisor/host/agent.h"
 
 namespace dlaunch::simulation {
 
-/// What the host asks of the world around it. Owned by the world.
-class Surroundings {
- public:
-  virtual ~Surroundings() = default;
-  virtual void frame_to_controller(HostId host, std::uint64_t connection,
-                                   const protocol::AgentFrame& frame) = 0;
-  virtual void connection_closed(HostId host, std::uint64_t connection) = 0;
-  virtual void worker_started(HostId host, Rank rank, Generation generation) = 0;
-  virtual void worker_told(HostId host, Rank rank, Generation generation,
-                           const protocol::AgentMessage& message) = 0;
-  virtual void worker_killed(HostId host, Rank rank, Generation generation) = 0;
-  virtual std::string commit(Generation generation, const protocol::Commit& order) = 0;
-  virtual protocol::CheckpointsFound inspect() = 0;
-  virtual bool controller_is_there() = 0;
-};
-
 /// Carries out the agent's commands as `supervisor/host/io` does, with simulated hands.
 class Host {
  public:
-  Host(HostId id, std::string job, std::uint32_t workers, EventQueue& queue, Rng& rng,
-       Surroundings& world);
+  struct Setting {
+    HostId id;
+    std::string job;
+    std::uint32_t workers = 1;
+    bool program = false;       ///< its workers know nothing of dlaunch
+    bool single_beats = false;  ///< every heartbeat is sent, none is credited
+    nanoseconds heartbeat = 100ms;
+    nanoseconds link_delay_min = 50us, link_delay_max = 2ms;
+  };
+  Host(Setting setting, EventQueue& queue, std::uint64_t seed, Surroundings& world);
 
-  /// The holder starts an agent; an older one's workers are gone with it.
-  void start_agent();
+  // ---- what happens to it
+  /// A holder and an agent are planted; older ones are made to leave before.
+  void plant();
   /// kill -9 of the agent alone: workers die with it, the holder starts another.
   void kill_agent();
+  /// SIGSTOP: the agent does not run, its workers do.
+  void freeze_agent();
+  void thaw_agent();
   /// Power loss: nothing is said to anybody; `reboot` brings an empty host with a new boot id.
   void crash();
   void reboot();
-  void kill_worker(Rank rank, int signal);
-  void worker_says(Rank rank, Generation generation, protocol::WorkerMessage::Body body);
-  void worker_exits(Rank rank, Generation generation, int code);
-  void frame_from_controller(std::uint64_t connection, const protocol::ControllerFrame& frame);
+  void kill_worker(Rank rank, const supervisor::host::WorkerEnded& how);
+  void hang_worker(Rank rank);
+  /// Workers that are killed until then sleep in the kernel.
+  void hold_workers(Instant until) { undead_until_ = until; }
+  void data_link(bool up);
+  void drift(std::int64_t parts_per_million) { clock_.drift(queue_.now(), parts_per_million); }
+  /// The connection breaks; the agent dials again at once.
+  void reset_connection();
+
+  // ---- its network
+  [[nodiscard]] Line& line() { return line_; }
+  /// Others' connections to the login host are refused, those that stand stay (a firewall).
+  void block_dialling(bool blocked) { dialling_blocked_ = blocked; }
+
+  void worker_says(Rank rank, Generation generation, Deed deed, const Progress& progress,
+                   nanoseconds step_time);
+  /// `heard`: by the controller that this connection leads to.
+  void frame_from_controller(const std::shared_ptr<Connection>& connection, std::uint64_t number,
+                             const std::shared_ptr<const protocol::ControllerFrame>& frame);
   /// The controller closed the connection, or is gone.
-  void connection_lost();
+  void connection_lost(const std::shared_ptr<Connection>& connection, const std::string& reason);
+  /// The controller counts on this host's heartbeats without hearing them.
+  void credit();
+  void end_credit();
 
   struct Worker {
     Generation generation;
     std::uint32_t pid = 0;
+    Gang* gang = nullptr;
   };
   [[nodiscard]] const std::map<Rank, Worker>& workers() const { return workers_; }
   [[nodiscard]] bool up() const { return up_; }
   [[nodiscard]] bool has_agent() const { return agent_ != nullptr; }
-  [[nodiscard]] Link& link() { return link_; }
-  [[nodiscard]] HostId id() const { return id_; }
+  [[nodiscard]] bool is_frozen() const { return frozen_since_.has_value(); }
+  [[nodiscard]] bool is_welcomed() const { return received_ > 0; }
+  [[nodiscard]] HostId id() const { return setting_.id; }
+  [[nodiscard]] const std::shared_ptr<Connection>& connection() const { return connection_; }
+  [[nodiscard]] Generation newest_seen() const { return newest_seen_; }
 
  private:
-  void feed(const supervisor::host::Event& event);
+  void start_agent();
+  void feed(supervisor::host::Event event);
+  void run();
   void later(nanoseconds delay, supervisor::host::Event event);
   void arm();
-  void dial();
+  void dial(nanoseconds wait);
+  void connect(nanoseconds wait);
   void end_workers();
+  void close_connection();
+  void beat();
+  void program_does(Rank rank, Generation generation, Deed deed, std::uint64_t step);
+  [[nodiscard]] bool is_outdated(const supervisor::host::Event& event);
+  void note_order(const protocol::ControllerFrame& frame);
+  [[nodiscard]] Instant own_now() const { return clock_.own(queue_.now()); }
 
   void perform(supervisor::host::Send& c);
   void perform(supervisor::host::Reconnect& c);
@@ -87,19 +117,30 @@ class Host {
   void perform(supervisor::host::KeepLogs&) {}
   void perform(supervisor::host::Note&) {}
 
-  HostId id_;
-  std::string job_;
-  std::uint32_t worker_count_;
+  Setting setting_;
   EventQueue& queue_;
-  Rng& rng_;
+  Rng rng_;
   Surroundings& world_;
-  Link link_;
+  HostClock clock_;
+  Line line_;
+  std::shared_ptr<Connection> connection_;
+  std::uint64_t connections_ = 0;
+  bool dialling_blocked_ = false;
   bool up_ = true;
+  bool planted_ = false;  ///< a holder is there that starts an agent anew
   std::uint64_t boots_ = 1;
   std::uint64_t agents_ = 0;  ///< counts lives of the agent; what an older one ordered is void
+  std::uint64_t sweeps_ = 0;
   std::uint32_t pids_ = 1000;
   std::uint64_t received_ = 0;
+  bool credited_ = false;
+  Generation newest_seen_;
+  std::uint64_t newest_incarnation_ = 0;  ///< that this agent has heard
+  Instant undead_until_{};
   std::optional<Instant> armed_;
+  std::optional<Instant> frozen_since_;
+  bool running_ = false;
+  std::deque<supervisor::host::Event> inbox_;
   std::unique_ptr<supervisor::host::Agent> agent_;
   std::map<Rank, Worker> workers_;
 };

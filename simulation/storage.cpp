@@ -3,22 +3,35 @@
 #include <algorithm>
 
 namespace dlaunch::simulation {
+namespace {
+constexpr nanoseconds kWriteTime = 4ms;  // one commit with synchronous=FULL
+constexpr nanoseconds kComplainEvery = 1s;
+}  // namespace
 
 std::string Storage::commit(std::uint64_t generation, const protocol::Commit& order) {
-  if (generation < newest_publisher_) return "an older generation wants to publish";
-  const auto& files = partial_[{generation, order.step()}];
-  for (const auto& file : order.files()) {
-    if (!files.contains(file.name())) return "the file " + file.name() + " is missing";
+  if (out_) return kOut;
+  const auto partial = partial_.find({generation, order.step()});
+  if (partial == partial_.end()) {
+    // The order came twice, or an older generation reached the same step.
+    return steps_.contains(order.step()) ? "" : "nothing was written";
   }
-  newest_publisher_ = generation;
+  for (const auto& file : order.files()) {
+    if (!partial->second.contains(file.name())) return "the file " + file.name() + " is missing";
+  }
   steps_[order.step()] = static_cast<std::uint32_t>(order.files_size());
   for (const auto step : order.delete_steps()) steps_.erase(step);
-  std::erase_if(partial_, [&](const auto& entry) { return entry.first.first < generation; });
+  std::erase_if(partial_, [&](const auto& entry) {
+    return entry.first.first < generation || entry.first.second <= order.step();
+  });
   return "";
 }
 
 protocol::CheckpointsFound Storage::inspect() const {
   protocol::CheckpointsFound found;
+  if (out_) {
+    found.set_error(kOut);
+    return found;
+  }
   for (const auto& [step, world_size] : steps_) {
     auto* fact = found.add_checkpoints();
     fact->set_step(step);
@@ -27,6 +40,40 @@ protocol::CheckpointsFound Storage::inspect() const {
     fact->set_data("{}");
   }
   return found;
+}
+
+void RunDb::put(launcher::controller::JournalRow row, Answer answer) {
+  const bool known = std::any_of(waiting_.begin(), waiting_.end(), [&](const Waiting& waiting) {
+    return waiting.row.ticket == row.ticket;
+  });
+  if (known) return;
+  waiting_.push_back({std::move(row), std::move(answer)});
+  queue_.after(kWriteTime, [this] { write_all(); });
+}
+
+void RunDb::write_all() {
+  if (waiting_.empty()) return;
+  if (full_) return complain();
+  auto batch = std::exchange(waiting_, {});
+  for (auto& entry : batch) {
+    rows_.push_back(std::move(entry.row));
+    entry.answer(true);
+  }
+}
+
+void RunDb::complain() {
+  if (complaining_ || waiting_.empty()) return;
+  complaining_ = true;
+  waiting_.front().answer(false);
+  queue_.after(kComplainEvery, [this] {
+    complaining_ = false;
+    write_all();
+  });
+}
+
+void RunDb::set_full(bool full) {
+  full_ = full;
+  if (!full) queue_.after(kWriteTime, [this] { write_all(); });
 }
 
 }  // namespace dlaunch::simulation

@@ -4,289 +4,347 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "simulation/injector.h"
 #include "simulation/setting.h"
 
 namespace dlaunch::simulation {
 namespace {
 
 namespace control = launcher::controller;
-namespace launch = launcher::launch;
+namespace job = supervisor::job;
 
-constexpr nanoseconds kSshTime = 150ms;
-constexpr nanoseconds kSshSpread = 100ms;
 constexpr Instant kStart = Instant{} + 1h;
+// Agents that no controller reaches leave at the end of their lease; SIGKILL takes a moment more.
+constexpr nanoseconds kAfterTheEnd = 2min;
+// Stop grace, a last checkpoint and its commit, and 15 s for agents to leave.
+constexpr nanoseconds kEndLimit = 5min;
+constexpr std::size_t kLinksKept = 4;
 
-std::string name_of(HostId host) { return "h" + std::to_string(host.value); }
+std::string name_of_host(HostId host) { return "h" + std::to_string(host.value); }
+
+std::string name_of_station(const Station& station) {
+  return "c" + std::to_string(station.incarnation().value) + ".g" +
+         std::to_string(station.generation().value);
+}
+
+/// Streams of dice that do not depend on each other.
+std::uint64_t stream(std::uint64_t seed, std::uint64_t number) {
+  std::uint64_t x = seed * 0x9E3779B97F4A7C15ULL + number * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 30U)) * 0xBF58476D1CE4E5B9ULL;
+  x = (x ^ (x >> 27U)) * 0x94D049BB133111EBULL;
+  return x ^ (x >> 31U);
+}
 
 }  // namespace
 
-World::World(Scenario scenario)
-    : scenario_(scenario), rng_(scenario.seed), queue_(kStart), faults_left_(scenario.faults) {
-  const auto count = scenario_.hosts + scenario_.spares;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    hosts_[HostId{i}] =
-        std::make_unique<Host>(HostId{i}, kJobId, scenario_.workers, queue_, rng_, *this);
+World::World(Scenario scenario, std::uint64_t seed, Trace::Sink sink)
+    : scenario_(std::move(scenario)),
+      trace_(kStart, std::move(sink)),
+      queue_(kStart),
+      run_db_(queue_),
+      safety_({scenario_.restarts, 1h, scenario_.program}),
+      rng_(stream(seed, 0)),
+      seed_(seed) {
+  outcome_.seed = seed;
+  ending_ = scenario_.ending;
+  if (ending_ == Ending::by_seed) {
+    constexpr std::array kEndings = {Ending::stop, Ending::stop, Ending::stop_now, Ending::preempt};
+    ending_ = kEndings[rng_.below(kEndings.size())];
   }
-  controller_ = std::make_unique<control::Controller>(make_setting(scenario_), rng_, queue_.now());
+  const auto heartbeat = heartbeat_of(scenario_);
+  for (std::uint32_t i = 0; i < scenario_.hosts + scenario_.spares; ++i) {
+    Host::Setting setting{HostId{i},
+                          kJobId,
+                          scenario_.workers,
+                          scenario_.program,
+                          scenario_.single_beats,
+                          heartbeat,
+                          scenario_.link_delay_min,
+                          scenario_.link_delay_max};
+    hosts_[HostId{i}] =
+        std::make_unique<Host>(std::move(setting), queue_, stream(seed, 1000 + i), *this);
+  }
+  injector_ = std::make_unique<Injector>(*this, scenario_, stream(seed, 1));
 }
 
+World::~World() = default;
+
+// ---- the run
+
 Outcome World::run() {
-  feed(control::Begin{});
-  if (faults_left_ > 0) queue_.after(scenario_.fault_every, [this] { inject(); });
-  const auto limit = kStart + scenario_.limit;
-  while (!outcome_.code && queue_.run_next(limit)) {
-  }
-  // Agents have until the end of their lease to leave a controller that is gone.
-  const auto settle = queue_.now() + 2min;
-  while (queue_.run_next(settle)) {
-  }
+  start_station();
+  injector_->start();
+  run_until(kStart + scenario_.duration);
+  injector_->heal_all();
+  note("heal", "all faults are healed");
+  check_liveness();
+  bring_to_end();
+  run_until(queue_.now() + kAfterTheEnd);
   check_end();
-  outcome_.events = queue_.count();
-  outcome_.committed_step = storage_.newest_step();
-  const auto job = controller_->job();
-  outcome_.generations = job.generation.value;
-  outcome_.incidents = job.incidents.size();
+  finish_outcome();
   return std::move(outcome_);
 }
 
-void World::feed(const control::Event& event) {
-  if (outcome_.code) return;
-  auto commands = controller_->step(queue_.now(), event);
-  for (auto& command : commands) {
-    std::visit([this](auto& c) { perform(c); }, command);
-  }
-  if (!outcome_.code) arm();
-}
-
-void World::arm() {
-  const auto due = controller_->next_deadline();
-  if (!due || (armed_ && *armed_ <= *due && *armed_ > queue_.now())) return;
-  armed_ = *due;
-  queue_.at(*due, [this, due = *due] {
-    if (armed_ != due) return;
-    armed_.reset();
-    const auto present = controller_->next_deadline();
-    if (present && *present <= queue_.now()) {
-      feed(control::DeadlineDue{});
-    } else {
-      arm();
-    }
-  });
-}
-
-void World::trace(const std::string& line) {
-  const auto stamp = std::to_string((queue_.now() - kStart) / 1ms) + " ms  " + line;
-  for (const char c : stamp) {
-    outcome_.trace_hash = (outcome_.trace_hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
-  }
-  outcome_.trace.push_back(stamp);
-  if (outcome_.trace.size() > kTraceLinesMax) outcome_.trace.erase(outcome_.trace.begin());
-}
-
-void World::broken(std::string rule) {
-  trace("BROKEN " + rule);
-  outcome_.broken.push_back(std::move(rule));
-}
-
-// ---- the controller's hands
-
-void World::perform(control::SendToHosts& c) {
-  for (const auto id : c.hosts) {
-    auto& host = *hosts_.at(id);
-    const auto connection = connection_[id];
-    if (connection == 0 || connection != host.link().connection()) continue;
-    auto& sent = sent_at_[id];
-    sent.push_back(queue_.now());
-    auto frame = c.frame;
-    frame.set_number(sent.size());
-    if (frame.has_assign()) frame.mutable_assign()->set_token("token");
-    host.link().to_host([&host, connection, frame = std::move(frame)] {
-      host.frame_from_controller(connection, frame);
-    });
+void World::run_until(Instant limit) {
+  while (queue_.run_next(limit)) {
   }
 }
 
-void World::perform(control::CloseConnection& c) {
-  trace("close " + name_of(c.host) + ": " + c.reason);
-  auto& host = *hosts_.at(c.host);
-  host.link().to_host([&host] { host.connection_lost(); });
-  connection_[c.host] = 0;
-}
-
-void World::perform(control::PlantOrder& c) {
-  if (const auto* order = std::get_if<launch::Plant>(&c.command))
-    plant(order->host, order->attempt);
-}
-
-void World::plant(HostId id, std::uint64_t attempt) {
-  const auto delay = kSshTime + rng_.between(0ns, kSshSpread);
-  queue_.after(delay, [this, id, attempt] {
-    auto& host = *hosts_.at(id);
-    if (!host.up() || !host.link().passes_both_ways()) {
-      feed(control::LaunchReported{
-          launch::PlantFailed{id, attempt, launch::Cause::silent, "silent"}});
-      return;
-    }
-    if (!host.has_agent()) host.start_agent();
-    feed(control::LaunchReported{launch::PlantProgress{id, attempt, launch::Stage::connected}});
-    feed(control::LaunchReported{launch::PlantProgress{id, attempt, launch::Stage::started}});
-    feed(control::LaunchReported{launch::Planted{id, attempt}});
-  });
-}
-
-void World::perform(control::FromJob& c) {
-  std::visit(
-      Overloaded{[&](supervisor::job::Journal& journal) {
-                   queue_.after(4ms, [this, ticket = journal.ticket] {
-                     feed(control::ForJob{supervisor::job::Journaled{ticket}});
-                   });
-                 },
-                 [&](supervisor::job::Record& record) {
-                   trace(record.event + (record.host ? " " + name_of(*record.host) : "") + " g" +
-                         std::to_string(record.generation.value) + " " + record.detail);
-                 },
-                 [&](supervisor::job::StateBecame& state) {
-                   trace(std::string("state ") + to_string(state.state) + ": " + state.reason);
-                 },
-                 [](auto&) {}},
-      c.command);
-}
-
-void World::perform(control::Say& c) { trace("say " + c.sentence); }
-
-void World::perform(control::Ended& c) {
-  trace("ended " + std::to_string(c.code) + ": " + c.sentence);
-  outcome_.code = c.code;
-  outcome_.sentence = c.sentence;
-  for (auto& [id, host] : hosts_) {
-    host->link().to_host([&host = *host] { host.connection_lost(); });
+/// L1 and L2, within the stated time.
+void World::check_liveness() {
+  const auto limit = queue_.now() + scenario_.heal_within;
+  while (!ended_ && !is_recovered() && queue_.now() < limit) {
+    run_until(std::min(limit, queue_.now() + 1s));
   }
+  if (ended_) {
+    if (outcome_.sentence.empty()) broken("L1: the job ended without a reason");
+    return;
+  }
+  if (is_recovered()) return;
+  broken("L1: " + std::to_string(scenario_.heal_within / 1s) +
+         " s after the last fault the job is " + to_string(station().state()) + ": " +
+         station().machine().job().reason);
+  const auto* gang = newest_gang();
+  if (gang != nullptr && gang->is_training()) broken("L2: the controller does not know it");
 }
 
-// ---- what hosts ask for
-
-void World::frame_to_controller(HostId host, std::uint64_t connection,
-                                const protocol::AgentFrame& frame) {
-  if (frame.has_hello()) {
-    connection_[host] = connection;
-    sent_at_[host].clear();
-  }
-  if (connection_[host] != connection) return;
-  const auto& sent = sent_at_[host];
-  std::optional<Instant> acknowledged;
-  if (frame.acknowledged() > 0 && frame.acknowledged() <= sent.size()) {
-    acknowledged = sent[frame.acknowledged() - 1];
-  }
-  feed(control::AgentFrameCame{host, connection, acknowledged, frame});
-}
-
-void World::connection_closed(HostId host, std::uint64_t connection) {
-  if (connection_[host] == connection) connection_[host] = 0;
-  feed(control::AgentConnectionClosed{host, connection, "closed"});
-}
-
-Gang& World::gang(Generation generation) {
-  auto& entry = gangs_[generation];
-  if (!entry) {
-    placed_.clear();
-    entry = std::make_unique<Gang>(queue_, scenario_.training,
-                                   [this, generation](Rank rank, Deed what, std::uint64_t step) {
-                                     deed(generation, rank, what, step);
-                                   });
-  }
-  return *entry;
-}
-
-void World::worker_started(HostId host, Rank rank, Generation generation) {
-  if (!gangs_.empty() && generation < gangs_.rbegin()->first) {
-    broken("S2: " + name_of(host) + " starts a worker of generation " +
-           std::to_string(generation.value) + ", which is over");
-  }
-  for (const auto& [id, other] : hosts_) {
-    const auto found = other->workers().find(rank);
-    if (id != host && found != other->workers().end() && found->second.generation == generation) {
-      broken("S1: rank " + std::to_string(rank.value) + " of generation " +
-             std::to_string(generation.value) + " lives on two hosts");
+/// The newest generation trains, is the one that the controller means, and nothing else lives.
+bool World::is_recovered() {
+  if (!station().alive() || station().state() != job::JobState::running) return false;
+  const auto* gang = newest_gang();
+  if (gang == nullptr || !gang->is_training() || gang->alive() < gang->world_size()) return false;
+  if (gangs_.rbegin()->first != station().generation()) return false;
+  std::size_t workers = 0;
+  for (const auto& [id, host] : hosts_) {
+    for (const auto& [rank, worker] : host->workers()) {
+      if (worker.generation != station().generation()) return false;
+      ++workers;
     }
   }
-  gang(generation).start(rank);
-  placed_[rank] = host;
+  return workers == gang->world_size();
 }
 
-void World::worker_killed(HostId, Rank rank, Generation generation) { gang(generation).die(rank); }
-
-void World::worker_told(HostId, Rank rank, Generation generation,
-                        const protocol::AgentMessage& message) {
-  namespace line = protocol::worker;
-  std::visit(
-      Overloaded{[&](const line::Assign& assign) {
-                   std::optional<std::uint64_t> step;
-                   if (assign.restore) step = assign.restore->step.value;
-                   gang(generation).assign(rank, assign.world_size, step);
-                 },
-                 [&](const line::Go&) { gang(generation).go(rank); },
-                 [&](const line::CheckpointAt&) { gang(generation).request_checkpoint(); },
-                 [&](const line::Stop&) { gang(generation).request_stop(); }, [](const auto&) {}},
-      message.body);
-}
-
-void World::deed(Generation generation, Rank rank, Deed what, std::uint64_t step) {
-  namespace line = protocol::worker;
-  if (generation != gangs_.rbegin()->first || !placed_.contains(rank)) return;
-  auto& host = *hosts_.at(placed_.at(rank));
-  switch (what) {
-    case Deed::ready:
-      host.worker_says(rank, generation, line::Hello{1, rank, 0, 1});
-      host.worker_says(rank, generation, line::Ready{"10.0.0.1", 4000});
-      return host.worker_says(rank, generation, line::Parked{});
-    case Deed::connected:
-      return host.worker_says(rank, generation, line::Connected{});
-    case Deed::restored:
-      return host.worker_says(rank, generation, line::Restored{Step{step}});
-    case Deed::stepped: {
-      line::Progress progress;
-      progress.step = Step{step};
-      progress.phase = "forward";
-      progress.seconds = to_seconds(scenario_.training.step_time);
-      progress.loss = 3.0;
-      progress.tokens = 1024;
-      progress.sequence = step;
-      return host.worker_says(rank, generation, progress);
-    }
-    case Deed::written: {
-      line::Written written;
-      written.step = Step{step};
-      written.file = "shard-" + std::to_string(rank.value);
-      written.bytes = 1000;
-      written.hash = "00";
-      storage_.write(generation.value, step, written.file);
-      return host.worker_says(rank, generation, written);
-    }
-    case Deed::peer_lost:
-      return host.worker_says(
-          rank, generation,
-          line::Failing{line::FailingCategory::peer_lost, "a peer closed the connection", {}});
-    case Deed::finished:
-      host.worker_says(rank, generation, line::Finished{Step{step}});
-      return host.worker_exits(rank, generation, 0);
+void World::bring_to_end() {
+  if (ended_) return;
+  job::StopAsked wish;
+  wish.reason = "the simulation ends";
+  wish.now = ending_ == Ending::stop_now;
+  wish.preempted = ending_ == Ending::preempt;
+  if (ending_ != Ending::finish) station().ask(control::ForJob{wish});
+  const auto limit = queue_.now() + (ending_ == Ending::finish ? scenario_.duration : kEndLimit);
+  while (!ended_ && queue_.now() < limit) {
+    run_until(std::min(limit, queue_.now() + 1s));
   }
+  if (!ended_) broken("L1: the job was told to end and did not");
 }
-
-std::string World::commit(Generation generation, const protocol::Commit& order) {
-  if (generation.value < storage_.newest_publisher()) {
-    broken("S1: generation " + std::to_string(generation.value) + " publishes a checkpoint after " +
-           std::to_string(storage_.newest_publisher()));
-  }
-  return storage_.commit(generation.value, order);
-}
-
-protocol::CheckpointsFound World::inspect() { return storage_.inspect(); }
 
 void World::check_end() {
   for (const auto& [id, host] : hosts_) {
-    if (!host->workers().empty()) broken("S5: " + name_of(id) + " still has workers");
-    if (outcome_.code && host->has_agent()) broken("S5: " + name_of(id) + " still has an agent");
+    if (!host->workers().empty()) broken("S5: " + name_of_host(id) + " still has workers");
+    if (ended_ && host->has_agent()) broken("S5: " + name_of_host(id) + " still has an agent");
   }
+}
+
+void World::check_expectations() {
+  const auto& expect = scenario_.expect;
+  if (outcome_.code && !expect.codes.contains(*outcome_.code)) {
+    broken("expected: it ended with " + std::to_string(*outcome_.code) + ": " + outcome_.sentence);
+  }
+  if (expect.generations_max && outcome_.generations > *expect.generations_max) {
+    broken("expected: at most " + std::to_string(*expect.generations_max) + " generations, not " +
+           std::to_string(outcome_.generations));
+  }
+  std::uint64_t incidents = 0;
+  for (const auto& [cause, count] : outcome_.incidents) incidents += count;
+  if (expect.incidents_min && incidents < *expect.incidents_min) {
+    broken("expected: at least " + std::to_string(*expect.incidents_min) + " incidents, not " +
+           std::to_string(incidents));
+  }
+  if (expect.goodput_min && outcome_.goodput < *expect.goodput_min) {
+    broken("expected: a goodput of " + std::to_string(*expect.goodput_min) + ", not " +
+           std::to_string(outcome_.goodput));
+  }
+}
+
+void World::finish_outcome() {
+  outcome_.simulated_seconds = to_seconds(queue_.now() - kStart);
+  outcome_.steps = storage_.newest_step();
+  outcome_.goodput = outcome_.simulated_seconds > 0
+                         ? to_seconds(scenario_.training.step_time) *
+                               static_cast<double>(outcome_.steps) /
+                               (outcome_.simulated_seconds - to_seconds(kAfterTheEnd))
+                         : 0;
+  outcome_.generations = station().generation().value;
+  outcome_.faults = injector_->applied();
+  outcome_.events = queue_.count();
+  check_expectations();
+  outcome_.broken = safety_.rules_broken();
+  outcome_.hash = trace_.hash() ^ queue_.order_hash();
+  outcome_.trace.assign(trace_.newest().begin(), trace_.newest().end());
+}
+
+// ---- controllers and their lines
+
+Station& World::start_station() {
+  const auto number = stations_.size() + 1;
+  auto setting = make_setting(scenario_);
+  setting.incarnation = Incarnation{number};
+  setting.recovered = control::recover(run_db_.rows(), outcome_.incidents.size());
+  stations_.push_back(std::make_unique<Station>(
+      std::move(setting), stream(seed_, 100 + number),
+      Station::Parts{queue_, hosts_, run_db_, *this, ssh_, scenario_.single_beats}));
+  stations_.back()->begin();
+  return *stations_.back();
+}
+
+Station* World::controller_to_dial() {
+  return !ended_ && station().answers() ? &station() : nullptr;
+}
+
+std::shared_ptr<Connection> World::connect(HostId host, Station& controller) {
+  auto& owner = *hosts_.at(host);
+  const auto cell = std::make_shared<std::weak_ptr<Connection>>();
+  const Connection::Setting setting{++connections_, host.value, scenario_.link_delay_min,
+                                    scenario_.link_delay_max};
+  auto connection = std::make_shared<Connection>(
+      setting, owner.line(), controller.cuts(), queue_, rng_,
+      [&owner, cell] { owner.connection_lost(cell->lock(), "nothing was acknowledged for 10 s"); });
+  *cell = connection;
+  auto& links = links_[host];
+  std::erase_if(links, [](const auto& link) { return link.expired(); });
+  if (links.size() >= kLinksKept) links.erase(links.begin());
+  links.push_back(connection);
+  connection->belongs_to = &controller;
+  return connection;
+}
+
+void World::flush(HostId host) {
+  for (const auto& link : links_[host]) {
+    if (const auto connection = link.lock()) connection->flush();
+  }
+}
+
+void World::line_changed(HostId host) { station().end_credit(host); }
+
+void World::line_healed(HostId host) { flush(host); }
+
+void World::all_healed(Station&) {
+  for (const auto& [id, host] : hosts_) flush(id);
+}
+
+Gang* World::newest_gang() { return gangs_.empty() ? nullptr : gangs_.rbegin()->second.get(); }
+
+void World::frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
+                                protocol::AgentFrame frame) {
+  connection->belongs_to->frame_from_host(host, connection, std::move(frame));
+}
+
+void World::connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
+                              const std::string& reason) {
+  connection->belongs_to->connection_closed(host, connection, reason);
+}
+
+// ---- workers and their storage
+
+Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
+  safety_.worker_started(host, rank, generation, hosts_.at(host)->newest_seen());
+  places_[{generation, rank}] = host;
+  auto& entry = gangs_[generation];
+  if (entry) return *entry;
+  Gang::Hands hands;
+  hands.say = [this, generation](Rank of, Deed deed, const Progress& progress) {
+    const auto found = places_.find({generation, of});
+    if (found == places_.end()) return;
+    hosts_.at(found->second)
+        ->worker_says(of, generation, deed, progress, scenario_.training.step_time);
+  };
+  hands.quiet = [this, generation](Instant until) {
+    if (generation != station().generation() || scenario_.single_beats) return;
+    station().ask(control::ForJob{job::StepsUntil{until}});
+  };
+  entry = std::make_unique<Gang>(queue_, rng_, scenario_.training, scenario_.single_beats,
+                                 std::move(hands));
+  return *entry;
+}
+
+void World::worker_ended(HostId, Rank rank, Generation generation) {
+  places_.erase({generation, rank});
+  safety_.worker_ended(rank, generation);
+}
+
+void World::worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
+                        const protocol::AgentMessage& message) {
+  namespace line = protocol::worker;
+  std::visit(Overloaded{[&](const line::Assign& assign) {
+                          std::optional<std::uint64_t> step;
+                          if (assign.restore) step = assign.restore->step.value;
+                          const bool whole = assign.endpoints.size() == assign.world_size;
+                          const bool same = gang.assign(rank, assign.world_size, step);
+                          safety_.assigned(host, rank, whole && same);
+                        },
+                        [&](const line::Go&) {
+                          safety_.go(generation, gang.is_complete());
+                          gang.go(rank);
+                        },
+                        [&](const line::CheckpointAt&) { gang.request_checkpoint(); },
+                        [&](const line::Stop&) { gang.request_stop(); }, [](const auto&) {}},
+             message.body);
+}
+
+void World::wrote(Generation generation, std::uint64_t step, const std::string& file) {
+  storage_.write(generation.value, step, file);
+}
+
+std::string World::commit(HostId host, Generation generation, const protocol::Commit& order) {
+  auto error = storage_.commit(generation.value, order);
+  if (error.empty()) safety_.published(host, generation, order.step());
+  return error;
+}
+
+// ---- what is seen
+
+void World::note(const std::string& what, const std::string& detail) {
+  trace_.add(queue_.now(), "world", what, detail);
+}
+
+void World::broken(std::string rule) {
+  note("BROKEN", rule);
+  safety_.broken(std::move(rule));
+}
+
+void World::said(const Station& station, const std::string& column, std::string text) {
+  trace_.add(queue_.now(), name_of_station(station), column, text);
+}
+
+void World::recorded(const Station& station, const job::Record& record) {
+  auto text = record.host ? name_of_host(*record.host) : std::string();
+  if (record.rank) text += (text.empty() ? "rank " : " rank ") + std::to_string(record.rank->value);
+  if (record.step) text += (text.empty() ? "step " : " step ") + std::to_string(record.step->value);
+  outcome_.decisions.push_back(record.event + " " + text + " g" +
+                               std::to_string(record.generation.value));
+  if (!record.detail.empty()) text += (text.empty() ? "" : " ") + record.detail;
+  trace_.add(queue_.now(), name_of_station(station), record.event, text);
+  safety_.recorded(queue_.now(), record);
+}
+
+void World::incident_changed(const job::Incident& incident) {
+  safety_.incident_changed(incident);
+  if (!incident.closed) return;
+  ++outcome_.incidents[incident.cause];
+  outcome_.recovery_seconds.push_back(incident.seconds.total);
+}
+
+void World::state_became(const Station& station, const job::StateBecame& state) {
+  trace_.add(queue_.now(), name_of_station(station), to_string(state.state), state.reason);
+}
+
+void World::ended(const Station& station, int code, const std::string& sentence) {
+  trace_.add(queue_.now(), name_of_station(station), "ended",
+             std::to_string(code) + ": " + sentence);
+  if (&station != stations_.back().get()) return;  // one that was replaced ends for itself
+  ended_ = true;
+  outcome_.code = code;
+  outcome_.sentence = sentence;
 }
 
 }  // namespace dlaunch::simulation

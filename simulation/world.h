@@ -1,98 +1,110 @@
-// A simulated world around the real machines: one controller, many agents, faults by the seed.
+// A simulated world around the real machines: controllers, agents, faults by the seed, rules.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "base/rng.h"
-#include "launcher/controller/controller.h"
 #include "simulation/event_queue.h"
 #include "simulation/gang.h"
 #include "simulation/host.h"
+#include "simulation/outcome.h"
+#include "simulation/safety.h"
+#include "simulation/scenario.h"
+#include "simulation/station.h"
 #include "simulation/storage.h"
+#include "simulation/surroundings.h"
+#include "simulation/trace.h"
 
 namespace dlaunch::simulation {
 
-struct Scenario {
-  std::uint64_t seed = 1;
-  std::uint32_t hosts = 4;  ///< that train
-  std::uint32_t spares = 1;
-  std::uint32_t hosts_min = 4;
-  std::uint32_t workers = 1;  ///< per host
-  TrainingScript training;
-  std::uint32_t faults = 0;  ///< at random times, of all kinds
-  nanoseconds fault_every = 20s;
-  nanoseconds limit = 1h;  ///< simulated; the job must have ended by then
-};
+class Injector;
 
-struct Outcome {
-  std::optional<int> code;  ///< nullopt: the job did not end within the limit
-  std::string sentence;
-  std::uint64_t generations = 0;
-  std::uint64_t incidents = 0;
-  std::uint64_t committed_step = 0;
-  std::uint64_t events = 0;
-  std::uint64_t trace_hash = 0;     ///< equal for equal seeds
-  std::vector<std::string> broken;  ///< safety rules that did not hold
-  std::vector<std::string> trace;   ///< the newest lines
-};
-
-/// Everything happens in `run`, on the caller's thread, without reading a clock.
-class World final : public Surroundings {
+/// Everything happens in `run`, on the caller's thread, without reading a clock: first faults, then
+/// all is healed and the job must recover, then it is brought to its end.
+class World final : public Surroundings, public Watcher {
  public:
-  explicit World(Scenario scenario);
+  World(Scenario scenario, std::uint64_t seed, Trace::Sink sink = {});
+  ~World() override;
   [[nodiscard]] Outcome run();
 
-  void frame_to_controller(HostId host, std::uint64_t connection,
-                           const protocol::AgentFrame& frame) override;
-  void connection_closed(HostId host, std::uint64_t connection) override;
-  void worker_started(HostId host, Rank rank, Generation generation) override;
-  void worker_told(HostId host, Rank rank, Generation generation,
+  // ---- for the injector
+  [[nodiscard]] EventQueue& queue() { return queue_; }
+  [[nodiscard]] Station::Hosts& hosts() { return hosts_; }
+  [[nodiscard]] Storage& storage() { return storage_; }
+  [[nodiscard]] RunDb& run_db() { return run_db_; }
+  [[nodiscard]] SshTrouble& ssh() { return ssh_; }
+  /// The newest controller.
+  [[nodiscard]] Station& station() { return *stations_.back(); }
+  [[nodiscard]] bool is_over() const { return ended_; }
+  [[nodiscard]] Gang* newest_gang();
+  /// Another controller is started from the journal; the one before may live on.
+  Station& start_station();
+  void line_changed(HostId host);
+  void line_healed(HostId host);
+  void all_healed(Station& station);
+  void note(const std::string& what, const std::string& detail);
+
+  // ---- Surroundings
+  Station* controller_to_dial() override;
+  void frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
+                           protocol::AgentFrame frame) override;
+  void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
+                         const std::string& reason) override;
+  std::shared_ptr<Connection> connect(HostId host, Station& controller) override;
+  Gang& worker_started(HostId host, Rank rank, Generation generation) override;
+  void worker_ended(HostId host, Rank rank, Generation generation) override;
+  void worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
                    const protocol::AgentMessage& message) override;
-  void worker_killed(HostId host, Rank rank, Generation generation) override;
-  std::string commit(Generation generation, const protocol::Commit& order) override;
-  protocol::CheckpointsFound inspect() override;
-  bool controller_is_there() override { return !outcome_.code; }
+  void wrote(Generation generation, std::uint64_t step, const std::string& file) override;
+  bool storage_is_out() override { return storage_.is_out(); }
+  std::string commit(HostId host, Generation generation, const protocol::Commit& order) override;
+  protocol::CheckpointsFound inspect() override { return storage_.inspect(); }
+
+  // ---- Watcher
+  void said(const Station& station, const std::string& column, std::string text) override;
+  void recorded(const Station& station, const supervisor::job::Record& record) override;
+  void incident_changed(const supervisor::job::Incident& incident) override;
+  void state_became(const Station& station, const supervisor::job::StateBecame& state) override;
+  void stepped(const Station&) override {}
+  void ended(const Station& station, int code, const std::string& sentence) override;
+  void broken(std::string rule) override;
 
  private:
-  static constexpr std::size_t kTraceLinesMax = 200;
-
-  void feed(const launcher::controller::Event& event);
-  void arm();
-  void trace(const std::string& line);
-  void broken(std::string rule);
-  void plant(HostId host, std::uint64_t attempt);
-  void inject();
+  void run_until(Instant limit);
+  void bring_to_end();
+  void check_liveness();
+  [[nodiscard]] bool is_recovered();
   void check_end();
-  Gang& gang(Generation generation);
-  void deed(Generation generation, Rank rank, Deed deed, std::uint64_t step);
-
-  void perform(launcher::controller::SendToHosts& c);
-  void perform(launcher::controller::CloseConnection& c);
-  void perform(launcher::controller::PlantOrder& c);
-  void perform(launcher::controller::FromJob& c);
-  void perform(launcher::controller::Say& c);
-  void perform(launcher::controller::WorkerOutput&) {}
-  void perform(launcher::controller::Ended& c);
+  void check_expectations();
+  void flush(HostId host);
+  void finish_outcome();
 
   Scenario scenario_;
-  Rng rng_;
+  Trace trace_;
   EventQueue queue_;
   Storage storage_;
-  std::map<HostId, std::unique_ptr<Host>> hosts_;
+  RunDb run_db_;
+  Safety safety_;
+  SshTrouble ssh_ = SshTrouble::none;
+  Rng rng_;
+  std::uint64_t seed_;
+  Ending ending_ = Ending::finish;
+  Station::Hosts hosts_;
+  std::vector<std::unique_ptr<Station>> stations_;
   std::map<Generation, std::unique_ptr<Gang>> gangs_;
-  /// Per connection: when each frame of the controller was sent, by its number.
-  std::map<HostId, std::vector<Instant>> sent_at_;
-  std::map<HostId, std::uint64_t> connection_;
-  std::map<Rank, HostId> placed_;  ///< of the newest generation
-  std::optional<Instant> armed_;
-  std::uint32_t faults_left_ = 0;
+  std::map<HostId, std::vector<std::weak_ptr<Connection>>>
+      links_;  ///< connections that may still carry something
+  std::map<std::pair<Generation, Rank>, HostId> places_;
+  std::uint64_t connections_ = 0;
+  std::unique_ptr<Injector> injector_;
+  bool ended_ = false;
   Outcome outcome_;
-  std::unique_ptr<launcher::controller::Controller> controller_;
 };
 
 }  // namespace dlaunch::simulation

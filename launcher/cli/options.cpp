@@ -27,6 +27,7 @@ constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs
   dlaunch events [JOB]                         everything that happened, one line each (--json)
   dlaunch stop [JOB]                           checkpoint, then stop (--now: no checkpoint)
   dlaunch drain | add [JOB] HOST               take a host out at a step boundary, let one in
+  dlaunch simulate scenario.toml               a simulated cluster, its faults, and what comes of it
 
 A JOB is a name or an id; left out, it is the only or newest one. Each command has -h.
 Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 74 storage,
@@ -34,8 +35,8 @@ Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 
 )";
 
 /// Named in the contract, built later.
-const std::set<std::string> kNotAvailable = {"check",    "plan",       "report", "drill",
-                                             "simulate", "checkpoint", "clean"};
+const std::set<std::string> kNotAvailable = {"check", "plan",       "report",
+                                             "drill", "checkpoint", "clean"};
 const std::set<std::string> kJobStates = {"starting", "running",  "recovering", "waiting",
                                           "stopping", "finished", "stopped",    "failed"};
 
@@ -179,6 +180,25 @@ Options parse_stop(std::vector<std::string> arguments) {
   return options;
 }
 
+Options parse_simulate(std::vector<std::string> arguments) {
+  SimulateOptions options;
+  CLI::App app(
+      "Run a job on a simulated cluster: the same decisions as in a real one, faults by the seed.",
+      "simulate");
+  app.add_option("scenario.toml", options.scenario, "the job, its cluster and the faults")
+      ->required();
+  app.add_option("--seed", options.seed, "of the first run; the same seed gives the same run");
+  app.add_option("--seeds", options.seeds, "how many runs, each with the next seed")
+      ->check(CLI::Range(1, 1'000'000));
+  app.add_flag("--trace", options.trace, "every event of the simulated world, one line each");
+  app.add_flag("--json", options.json, "what came of each seed, as JSON");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  if (options.trace && options.json) {
+    return Said{kUsage, "dlaunch: --trace and --json exclude each other\n"};
+  }
+  return options;
+}
+
 Options parse_membership(std::vector<std::string> arguments, bool drain) {
   MembershipOptions options;
   options.drain = drain;
@@ -213,11 +233,11 @@ Options parse_add(std::vector<std::string> arguments) {
 }
 
 using Parse = Options (*)(std::vector<std::string>);
-const std::map<std::string, Parse> kCommands = {{"run", parse_run},       {"list", parse_list},
-                                                {"attach", parse_attach}, {"resume", parse_resume},
-                                                {"status", parse_status}, {"logs", parse_logs},
-                                                {"events", parse_events}, {"stop", parse_stop},
-                                                {"drain", parse_drain},   {"add", parse_add}};
+const std::map<std::string, Parse> kCommands = {
+    {"run", parse_run},       {"list", parse_list},        {"attach", parse_attach},
+    {"resume", parse_resume}, {"status", parse_status},    {"logs", parse_logs},
+    {"events", parse_events}, {"stop", parse_stop},        {"drain", parse_drain},
+    {"add", parse_add},       {"simulate", parse_simulate}};
 
 }  // namespace
 

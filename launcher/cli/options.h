@@ -67,6 +67,13 @@ struct MembershipOptions {
   bool wait = true;
   nanoseconds timeout = 10min;
 };
+struct SimulateOptions {
+  std::string scenario;
+  std::uint64_t seed = 1;   ///< the first
+  std::uint64_t seeds = 1;  ///< how many, one after the other
+  bool trace = false;       ///< every event of the simulated world, one line each
+  bool json = false;
+};
 /// Started by dlaunch itself.
 struct KeeperOptions {
   std::string state_directory;
@@ -82,7 +89,7 @@ struct Said {
 
 using Options = std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions,
                              LogsOptions, EventsOptions, StopOptions, MembershipOptions,
-                             KeeperOptions, ControllerOptions, Said>;
+                             SimulateOptions, KeeperOptions, ControllerOptions, Said>;
 
 /// `arguments` without the program's name. The first word chooses the command; anything else than a
 /// command's name is `run`.

@@ -38,7 +38,9 @@ def check(project):
 
 
 def _arrows(project, source):
-    allowed = _FOLDERS if source.top in _EVERYTHING else {source.top, *_BELOW.get(source.top, [])}
+    # A program's main.cpp joins what the program is made of.
+    joins = source.top in _EVERYTHING or source.path == "launcher/main.cpp"
+    allowed = _FOLDERS if joins else {source.top, *_BELOW.get(source.top, [])}
     for line, spelling in source.includes:
         if spelling[0] == "<":
             continue

@@ -1,0 +1,59 @@
+// What must hold after every single step, whatever happens. Each check is O(log hosts).
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/ids.h"
+#include "base/time.h"
+#include "supervisor/job/command.h"
+
+namespace dlaunch::simulation {
+
+/// S1 no two live workers share (job, generation, rank), and only the newest generation publishes;
+/// S2 a host that saw generation g starts nothing older; S3 ranks are dense and the same for all;
+/// S4 the restart budget is kept; S5 after the end nothing is left; S6 each command is answered at
+/// most once; S7 what is not finished waits for something; S8 a program is started anew only where
+/// the old one is gone; S9 obeyed is only the newest controller that a host has heard.
+/// S6, S7 and S9 are seen by the hands that answer.
+class Safety {
+ public:
+  struct Setting {
+    std::uint32_t restarts_max = 10;
+    nanoseconds restarts_window = 1h;
+    bool program = false;
+  };
+  explicit Safety(Setting setting) : setting_(setting) {}
+
+  void worker_started(HostId host, Rank rank, Generation generation, Generation seen);
+  void worker_ended(Rank rank, Generation generation);
+  void assigned(HostId host, Rank rank, bool consistent);
+  void go(Generation generation, bool complete);
+  void published(HostId host, Generation generation, std::uint64_t step);
+  void recorded(Instant now, const supervisor::job::Record& record);
+  void incident_changed(const supervisor::job::Incident& incident) { incident_ = incident; }
+  void broken(std::string rule);
+
+  /// Those that did not hold; the first is the one to look at.
+  [[nodiscard]] const std::vector<std::string>& rules_broken() const { return broken_; }
+
+ private:
+  void count_restart(Instant now);
+
+  static constexpr std::size_t kBrokenKept = 20;
+
+  Setting setting_;
+  std::map<std::pair<Generation, Rank>, HostId> live_;
+  Generation newest_publisher_;
+  std::optional<supervisor::job::Incident> incident_;
+  std::deque<Instant> spends_;
+  std::vector<std::string> broken_;
+};
+
+}  // namespace dlaunch::simulation

@@ -1,0 +1,249 @@
+#include "simulation/station.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/overloaded.h"
+
+namespace dlaunch::simulation {
+
+namespace control = launcher::controller;
+namespace launch = launcher::launch;
+namespace job = supervisor::job;
+
+namespace {
+
+constexpr nanoseconds kAlways = 24h * 3650;
+// The longest that any machine may wait for one answer of the outside: start_limit, and some.
+constexpr nanoseconds kWaitMax = 45min;
+
+}  // namespace
+
+Station::Station(control::Setting setting, std::uint64_t seed, Parts parts)
+    : incarnation_(setting.incarnation),
+      heartbeat_(setting.heartbeat),
+      queue_(parts.queue),
+      hosts_(parts.hosts),
+      run_db_(parts.run_db),
+      watcher_(parts.watcher),
+      ssh_(parts.ssh),
+      single_beats_(parts.single_beats),
+      rng_(seed),
+      jitter_(seed + 1),
+      generation_(setting.recovered.last_generation),
+      machine_(std::make_unique<control::Controller>(std::move(setting), jitter_, queue_.now())) {}
+
+// ---- its life
+
+void Station::kill() {
+  if (!alive_) return;
+  end_all_credit();
+  alive_ = false;
+  if (has_run_db_) run_db_.forget_waiting();
+  for (auto& [id, session] : sessions_) {
+    if (!session.connection) continue;
+    auto& host = *hosts_.at(id);
+    session.connection->to_host([&host, connection = session.connection] {
+      host.connection_lost(connection, "the controller is gone");
+    });
+    session.connection.reset();
+  }
+}
+
+void Station::freeze() {
+  if (!alive_ || frozen_since_) return;
+  end_all_credit();
+  frozen_since_ = queue_.now();
+}
+
+void Station::thaw() {
+  if (!alive_ || !frozen_since_) return;
+  const auto gap = queue_.now() - *frozen_since_;
+  frozen_since_.reset();
+  if (gap > 250ms) inbox_.push_front(control::Stalled{gap});
+  const auto due = machine_->next_deadline();
+  if (due && *due <= queue_.now()) inbox_.push_back(control::DeadlineDue{});
+  run();
+}
+
+void Station::cut_off() {
+  end_all_credit();
+  ++cuts_;
+}
+
+void Station::reconnect() {
+  if (cuts_ > 0) --cuts_;
+}
+
+// ---- the machine
+
+void Station::feed(control::Event event) {
+  if (!alive_ || ended_) return;
+  inbox_.push_back(std::move(event));
+  run();
+}
+
+void Station::run() {
+  if (running_ || frozen_since_) return;
+  running_ = true;
+  while (!inbox_.empty() && alive_ && !ended_) {
+    const auto event = std::move(inbox_.front());
+    inbox_.pop_front();
+    for (auto& command : machine_->step(queue_.now(), event)) {
+      if (ended_) break;
+      std::visit([this](auto& c) { perform(c); }, command);
+    }
+    watcher_.stepped(*this);
+  }
+  running_ = false;
+  if (!alive_ || ended_) return;
+  check_deadline();
+  arm();
+}
+
+void Station::arm() {
+  const auto due = machine_->next_deadline();
+  if (!due || (armed_ && *armed_ <= *due && *armed_ > queue_.now())) return;
+  armed_ = *due;
+  queue_.at(*due, [this, due = *due] {
+    if (!alive_ || ended_ || armed_ != due) return;
+    armed_.reset();
+    if (frozen_since_) return;
+    const auto present = machine_->next_deadline();
+    if (present && *present <= queue_.now()) {
+      feed(control::DeadlineDue{});
+    } else {
+      arm();
+    }
+  });
+}
+
+/// S7: what is not finished waits for something that will come.
+void Station::check_deadline() {
+  if (state_ == job::JobState::running || !journaling_.empty() || !planting_.empty()) return;
+  const auto due = machine_->next_deadline();
+  if (!due || *due > queue_.now() + kWaitMax) {
+    watcher_.broken(std::string("S7: the controller is ") + to_string(state_) +
+                    " and waits for nothing");
+  }
+}
+
+// ---- frames
+
+void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& connection,
+                              protocol::AgentFrame frame) {
+  if (!alive_ || ended_) {
+    hosts_.at(host)->connection_lost(connection, "the controller is gone");
+    return;
+  }
+  auto& session = sessions_[host];
+  if (frame.has_hello()) {
+    if (session.connection && session.connection != connection) {
+      const auto older = session.connection;
+      connection_closed(host, older, "another connection came");
+    }
+    session = Session{};
+    session.connection = connection;
+    loud_.insert(host);
+    beats_by_need();
+  }
+  if (session.connection != connection) return;  // closed by us, or replaced
+  std::optional<Instant> acknowledged;
+  const auto upto = std::min(frame.acknowledged(), session.delivered);
+  while (session.acknowledged < upto) {
+    acknowledged = session.sent.front();
+    session.sent.pop_front();
+    ++session.acknowledged;
+  }
+  const bool beat = frame.has_heartbeat();
+  feed(control::AgentFrameCame{host, connection->number(), acknowledged, std::move(frame)});
+  if (beat) consider_credit(host, session, acknowledged);
+}
+
+void Station::connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
+                                const std::string& reason) {
+  const auto found = sessions_.find(host);
+  if (found != sessions_.end() && found->second.connection == connection) {
+    found->second.connection.reset();
+    found->second.credited = false;
+    loud_.erase(host);
+    beats_by_need();
+  }
+  feed(control::AgentConnectionClosed{host, connection->number(), reason});
+}
+
+void Station::perform(control::SendToHosts& c) {
+  const bool beat = c.frame.has_beat();
+  if (c.frame.has_assign()) c.frame.mutable_assign()->set_token("token");
+  const auto kind = beat ? Connection::Kind::beat : Connection::Kind::frame;
+  const auto frame = std::make_shared<const protocol::ControllerFrame>(std::move(c.frame));
+  for (const auto id : c.hosts) {
+    const auto found = sessions_.find(id);
+    if (found == sessions_.end() || !found->second.connection) continue;
+    auto& session = found->second;
+    if (beat && session.credited) continue;
+    auto& host = *hosts_.at(id);
+    session.connection->to_host(
+        [&host, &session, connection = session.connection, sent = queue_.now(), frame] {
+          if (session.connection == connection) {
+            session.sent.push_back(sent);
+            ++session.delivered;
+          }
+          host.frame_from_controller(connection, session.delivered, frame);
+        },
+        kind);
+  }
+}
+
+void Station::perform(control::CloseConnection& c) {
+  watcher_.said(*this, "close", "h" + std::to_string(c.host.value) + ": " + c.reason);
+  auto& session = sessions_[c.host];
+  if (!session.connection) return;
+  auto& host = *hosts_.at(c.host);
+  session.connection->to_host([&host, connection = session.connection, reason = c.reason] {
+    host.connection_lost(connection, reason);
+  });
+  session.connection.reset();
+  session.credited = false;
+  loud_.erase(c.host);
+  beats_by_need();
+}
+
+// ---- heartbeats that are credited
+
+void Station::consider_credit(HostId id, Session& session, std::optional<Instant> acknowledged) {
+  if (single_beats_ || session.credited || !session.connection || !acknowledged) return;
+  if (!alive_ || frozen_since_ || cuts_ > 0) return;
+  auto& host = *hosts_.at(id);
+  if (host.connection() != session.connection || host.line().disturbed(queue_.now())) return;
+  if (host.is_frozen() || session.connection->is_waiting()) return;
+  if (*acknowledged + 3 * heartbeat_ < queue_.now()) return;
+  session.credited = true;
+  host.credit();
+  feed(control::QuietUntil{id, queue_.now() + kAlways});
+  loud_.erase(id);
+  beats_by_need();
+}
+
+void Station::end_credit(HostId id) {
+  const auto found = sessions_.find(id);
+  if (found == sessions_.end() || !found->second.credited) return;
+  found->second.credited = false;
+  hosts_.at(id)->end_credit();
+  feed(control::QuietUntil{id, queue_.now() - rng_.between(0ns, heartbeat_)});
+  loud_.insert(id);
+  beats_by_need();
+}
+
+void Station::end_all_credit() {
+  for (auto& [id, session] : sessions_) end_credit(id);
+}
+
+void Station::beats_by_need() {
+  const bool needed = single_beats_ || !loud_.empty();
+  if (std::exchange(beating_, needed) == needed) return;
+  const auto next = needed ? rng_.between(0ns, heartbeat_) : kAlways;
+  feed(control::QuietUntil{std::nullopt, queue_.now() + next});
+}
+
+}  // namespace dlaunch::simulation

@@ -1,0 +1,43 @@
+// What a simulated host asks of the world around it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/ids.h"
+#include "protocol/agent_wire.pb.h"
+#include "protocol/worker_message.h"
+#include "simulation/gang.h"
+
+namespace dlaunch::simulation {
+
+class Connection;
+class Station;
+
+/// Owned by the world that outlives every host.
+class Surroundings {
+ public:
+  virtual ~Surroundings() = default;
+
+  /// The controller that answers at the login host's address now; null: none.
+  virtual Station* controller_to_dial() = 0;
+  virtual void frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
+                                   protocol::AgentFrame frame) = 0;
+  virtual void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
+                                 const std::string& reason) = 0;
+  /// The two ends of a new connection; it stays with the controller that answered.
+  virtual std::shared_ptr<Connection> connect(HostId host, Station& controller) = 0;
+
+  virtual Gang& worker_started(HostId host, Rank rank, Generation generation) = 0;
+  virtual void worker_ended(HostId host, Rank rank, Generation generation) = 0;
+  virtual void worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
+                           const protocol::AgentMessage& message) = 0;
+  virtual void wrote(Generation generation, std::uint64_t step, const std::string& file) = 0;
+  virtual bool storage_is_out() = 0;
+  virtual std::string commit(HostId host, Generation generation, const protocol::Commit& order) = 0;
+  virtual protocol::CheckpointsFound inspect() = 0;
+  virtual void broken(std::string rule) = 0;
+};
+
+}  // namespace dlaunch::simulation
