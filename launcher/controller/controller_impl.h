@@ -1,6 +1,7 @@
 // The inside of the controller. Included by controller*.cpp only.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -48,6 +49,10 @@ class Controller::Impl {
   void on(Instant, const ForJob& e) { inner_.push_back(e.event); }
   void on(Instant, const DrainAsked& e) { tell(rendezvous::DrainAsked{e.host}); }
   void on(Instant, const AddAsked& e) { tell(rendezvous::AddAsked{e.host}); }
+  void on(Instant now, const QuietUntil& e) {
+    if (e.host) return tell(rendezvous::QuietUntil{*e.host, e.until});
+    beat_due_ = std::max(now, e.until);
+  }
   void on(Instant, const Stalled& e) { tell(rendezvous::Stalled{e.gap}); }
   void on(Instant now, const DeadlineDue&);
   void on(Instant, const AgentConnectionClosed& e);
