@@ -56,12 +56,18 @@ std::uint64_t Gang::step() const {
   return base_step_ + static_cast<std::uint64_t>((queue_.now() - base_) / pace());
 }
 
-/// The next step at which something is to be said or done.
-void Gang::plan() {
-  if (!is_training() || over_) return;
+void Gang::settle() {
+  if (!is_training()) return;
   const auto present = step();
   base_ += pace() * static_cast<std::int64_t>(present - base_step_);
   base_step_ = present;
+}
+
+/// The next step at which something is to be said or done.
+void Gang::plan() {
+  if (!is_training() || over_) return;
+  settle();
+  const auto present = base_step_;
   auto next = present + 1;
   const bool asked = stop_asked_ || checkpoint_asked_;
   const bool told = each_step_ || asked || present < first_step_ + kFirstStepsTold;
@@ -69,6 +75,7 @@ void Gang::plan() {
     const auto every = script_.checkpoint_every;
     next = every > 0 ? (present / every + 1) * every : present + (std::uint64_t{1} << 32U);
     if (script_.steps > 0) next = std::min(next, std::max(script_.steps, present + 1));
+    if (present <= best_before_) next = std::min(next, best_before_ + 1);
   }
   const auto due = base_ + pace() * static_cast<std::int64_t>(next - present);
   hands_.quiet(due);
@@ -98,12 +105,18 @@ void Gang::reach(std::uint64_t step) {
   plan();
 }
 
+void Gang::say(Rank rank, Deed deed) {
+  const bool entered = !hung_.empty() && !hung_.contains(rank);
+  const auto present = step();
+  hands_.say(rank, deed, {present, present + (entered ? 1 : 0), entered});
+}
+
 void Gang::tell_all(Deed deed) {
-  const bool waits = !hung_.empty();
-  for (const auto rank : std::vector(alive_.begin(), alive_.end())) {
-    const bool entered = waits && !hung_.contains(rank);
-    hands_.say(rank, deed, {base_step_, base_step_ + (entered ? 1 : 0), entered});
-  }
+  for (const auto rank : std::vector(alive_.begin(), alive_.end())) say(rank, deed);
+}
+
+void Gang::tell(Rank rank) {
+  if (is_training() && !over_ && !each_step_) say(rank, Deed::stepped);
 }
 
 void Gang::request_checkpoint() {
@@ -123,7 +136,7 @@ void Gang::die(Rank rank) {
     return;
   }
   if (is_training()) {
-    base_step_ = step();
+    settle();
     hands_.quiet(queue_.now());
     // What each has done last is known to its agent, as if it had told every step.
     if (!each_step_) tell_all(Deed::stepped);
@@ -139,18 +152,14 @@ void Gang::die(Rank rank) {
 
 void Gang::hang(Rank rank) {
   if (!is_training()) return;
-  base_step_ = step();
+  settle();
   hands_.quiet(queue_.now());
   hung_.insert(rank);
   tell_all(Deed::stepped);
 }
 
 void Gang::slow(std::uint32_t percent) {
-  if (is_training()) {
-    const auto present = step();
-    base_ += pace() * static_cast<std::int64_t>(present - base_step_);
-    base_step_ = present;
-  }
+  settle();
   slowness_percent_ = percent;
   plan();
 }

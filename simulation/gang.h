@@ -45,11 +45,14 @@ class Gang {
     std::function<void(Instant until)> quiet;
   };
   /// `each_step`: every step is told, as real workers do; else only those that change something.
-  Gang(EventQueue& queue, Rng& rng, TrainingScript script, bool each_step, Hands hands)
+  /// `best`: the highest step that the controller knows of; the next one is told.
+  Gang(EventQueue& queue, Rng& rng, TrainingScript script, bool each_step, std::uint64_t best,
+       Hands hands)
       : queue_(queue),
         rng_(rng),
         script_(script),
         each_step_(each_step),
+        best_before_(best),
         hands_(std::move(hands)) {}
 
   void start(Rank rank);
@@ -62,6 +65,8 @@ class Gang {
   void die(Rank rank);
   /// Does not step any more, yet its process lives.
   void hang(Rank rank);
+  /// Says how far this one is, as its next line would.
+  void tell(Rank rank);
   /// Each step takes `percent` of its usual time.
   void slow(std::uint32_t percent);
 
@@ -78,7 +83,10 @@ class Gang {
   void connect_when_complete();
   /// From the present step on, with the present pace.
   void plan();
+  /// Counts the steps up to now.
+  void settle();
   void tell_all(Deed deed);
+  void say(Rank rank, Deed deed);
   void reach(std::uint64_t step);
   void later(nanoseconds delay, Rank rank, std::function<void()> action);
   [[nodiscard]] nanoseconds pace() const { return script_.step_time * slowness_percent_ / 100; }
@@ -87,6 +95,7 @@ class Gang {
   Rng& rng_;
   TrainingScript script_;
   bool each_step_;
+  std::uint64_t best_before_;
   Hands hands_;
   std::set<Rank> alive_;
   std::set<Rank> assigned_;

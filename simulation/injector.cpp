@@ -12,6 +12,7 @@ namespace {
 constexpr int kTriesMax = 20;
 constexpr nanoseconds kTryAgain = 5s;
 constexpr nanoseconds kLastsMin = 50ms;
+constexpr nanoseconds kOnItsWay = 5ms;  // longer than an undisturbed frame takes
 }  // namespace
 
 Injector::Injector(World& world, const Scenario& scenario, std::uint64_t seed)
@@ -77,6 +78,7 @@ void Injector::strike() {
 
 void Injector::heal_after(nanoseconds lasts, Heal heal) {
   const auto number = ++heals_;
+  if (over_) lasts = 0ns;
   healing_[number] = std::move(heal);
   world_.queue().after(lasts, [this, number] {
     const auto found = healing_.find(number);
@@ -84,6 +86,12 @@ void Injector::heal_after(nanoseconds lasts, Heal heal) {
     const auto now = std::move(found->second);
     healing_.erase(found);
     now();
+  });
+}
+
+void Injector::soon(std::function<void()> action) {
+  world_.queue().after(kOnItsWay, [this, action = std::move(action)] {
+    if (!over_) action();
   });
 }
 
@@ -148,10 +156,13 @@ bool Injector::apply_to_controller(Fault fault, nanoseconds lasts) {
       auto& station = world_.station();
       controller_busy_ = true;
       world_.note(name_of(fault), "for " + format_duration(length));
-      station.freeze();
-      heal_after(length, [this, &station] {
-        controller_busy_ = false;
-        station.thaw();
+      world_.all_lines_changed();
+      soon([this, &station, length] {
+        station.freeze();
+        heal_after(length, [this, &station] {
+          controller_busy_ = false;
+          station.thaw();
+        });
       });
       return true;
     }
@@ -162,11 +173,14 @@ bool Injector::partition(nanoseconds lasts) {
   auto& station = world_.station();
   controller_busy_ = true;
   world_.note("partition", "the controller is cut off for " + format_duration(lasts));
-  station.cut_off();
-  heal_after(lasts, [this, &station] {
-    controller_busy_ = false;
-    station.reconnect();
-    world_.all_healed(station);
+  world_.all_lines_changed();
+  soon([this, &station, lasts] {
+    station.cut_off();
+    heal_after(lasts, [this, &station] {
+      controller_busy_ = false;
+      station.reconnect();
+      world_.all_healed(station);
+    });
   });
   return true;
 }
@@ -175,10 +189,13 @@ bool Injector::kill_controller() {
   constexpr nanoseconds kKeeper = 300ms;  // it sees the end, waits a little and starts another
   controller_busy_ = true;
   world_.note("controller_kill", "");
-  world_.station().kill();
-  heal_after(kKeeper, [this] {
-    controller_busy_ = false;
-    world_.start_station();
+  world_.all_lines_changed();
+  soon([this] {
+    world_.station().kill();
+    heal_after(kKeeper, [this] {
+      controller_busy_ = false;
+      world_.start_station();
+    });
   });
   return true;
 }
@@ -188,19 +205,25 @@ bool Injector::let_two_live(nanoseconds lasts) {
   auto& old = world_.station();
   controller_busy_ = true;
   world_.note("two_controllers", "the old one is cut off for " + format_duration(lasts));
-  old.cut_off();
-  old.lose_run_db();
-  world_.start_station();
-  heal_after(lasts, [this, &old] {
-    world_.note("two_controllers", "the old one is back");
-    old.reconnect();
-    world_.all_healed(old);
-    heal_after(5s, [this, &old] {
-      controller_busy_ = false;
-      old.kill();
-    });
+  world_.all_lines_changed();
+  soon([this, &old, lasts] {
+    old.cut_off();
+    old.lose_run_db();
+    world_.start_station();
+    heal_after(lasts, [this, &old] { come_back(old); });
   });
   return true;
+}
+
+void Injector::come_back(Station& old) {
+  constexpr nanoseconds kLastWords = 5s;
+  world_.note("two_controllers", "the old one is back");
+  old.reconnect();
+  world_.all_healed(old);
+  heal_after(kLastWords, [this, &old] {
+    controller_busy_ = false;
+    old.kill();
+  });
 }
 
 // ---- what all share

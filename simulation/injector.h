@@ -46,8 +46,11 @@ class Injector {
   bool partition(nanoseconds lasts);
   bool kill_controller();
   bool let_two_live(nanoseconds lasts);
+  void come_back(Station& old);
   bool disturb(Host& host, nanoseconds lasts, const std::function<void(Line&)>& begin,
                const std::function<void(Line&)>& end);
+  /// After what was on its way has arrived: what happens now must not undo what was credited.
+  void soon(std::function<void()> action);
   /// Runs after `lasts`, or when all is healed, whichever comes first.
   void heal_after(nanoseconds lasts, Heal heal);
   [[nodiscard]] bool may_lose(std::size_t hosts) const;

@@ -94,17 +94,19 @@ bool Injector::apply_to_processes(Fault fault, Host& host, nanoseconds lasts) {
   if (fault == Fault::agent_kill) {
     world_.note("agent_kill", where);
     world_.line_changed(host.id());
-    host.kill_agent();
+    soon([&host] { host.kill_agent(); });
   } else if (fault == Fault::agent_stall) {
     world_.note("agent_stall", where + " for " + format_duration(lasts));
     world_.line_changed(host.id());
-    host.freeze_agent();
-    heal_after(lasts, [&host] { host.thaw_agent(); });
+    soon([this, &host, lasts] {
+      host.freeze_agent();
+      heal_after(lasts, [&host] { host.thaw_agent(); });
+    });
   } else {
     if (!host.connection()) return false;
     world_.note("connection_reset", where);
     world_.line_changed(host.id());
-    host.reset_connection();
+    soon([&host] { host.reset_connection(); });
   }
   return true;
 }
@@ -112,10 +114,12 @@ bool Injector::apply_to_processes(Fault fault, Host& host, nanoseconds lasts) {
 bool Injector::crash(Host& host, nanoseconds lasts) {
   ++down_;
   world_.line_changed(host.id());
-  host.crash();
-  heal_after(lasts, [this, &host] {
-    --down_;
-    host.reboot();
+  soon([this, &host, lasts] {
+    host.crash();
+    heal_after(lasts, [this, &host] {
+      --down_;
+      host.reboot();
+    });
   });
   return true;
 }
@@ -143,10 +147,13 @@ bool Injector::reboot_switch(Host& first, nanoseconds lasts) {
 bool Injector::disturb(Host& host, nanoseconds lasts, const std::function<void(Line&)>& begin,
                        const std::function<void(Line&)>& end) {
   world_.line_changed(host.id());
-  begin(host.line());
-  heal_after(lasts, [this, &host, end] {
-    end(host.line());
-    world_.line_healed(host.id());
+  soon([this, &host, lasts, begin, end] {
+    if (host.line().disturbed(world_.queue().now())) return;
+    begin(host.line());
+    heal_after(lasts, [this, &host, end] {
+      end(host.line());
+      world_.line_healed(host.id());
+    });
   });
   return true;
 }

@@ -43,13 +43,14 @@ World::World(Scenario scenario, std::uint64_t seed, Trace::Sink sink)
       queue_(kStart),
       run_db_(queue_),
       safety_({scenario_.restarts, 1h, scenario_.program}),
-      rng_(stream(seed, 0)),
+      line_dice_(stream(seed, 2)),
+      gang_dice_(stream(seed, 3)),
       seed_(seed) {
   outcome_.seed = seed;
   ending_ = scenario_.ending;
   if (ending_ == Ending::by_seed) {
     constexpr std::array kEndings = {Ending::stop, Ending::stop, Ending::stop_now, Ending::preempt};
-    ending_ = kEndings[rng_.below(kEndings.size())];
+    ending_ = kEndings[stream(seed, 4) % kEndings.size()];
   }
   const auto heartbeat = heartbeat_of(scenario_);
   for (std::uint32_t i = 0; i < scenario_.hosts + scenario_.spares; ++i) {
@@ -207,7 +208,7 @@ std::shared_ptr<Connection> World::connect(HostId host, Station& controller) {
   const Connection::Setting setting{++connections_, host.value, scenario_.link_delay_min,
                                     scenario_.link_delay_max};
   auto connection = std::make_shared<Connection>(
-      setting, owner.line(), controller.cuts(), queue_, rng_,
+      setting, owner.line(), controller.cuts(), queue_, line_dice_,
       [&owner, cell] { owner.connection_lost(cell->lock(), "nothing was acknowledged for 10 s"); });
   *cell = connection;
   auto& links = links_[host];
@@ -224,7 +225,14 @@ void World::flush(HostId host) {
   }
 }
 
-void World::line_changed(HostId host) { station().end_credit(host); }
+void World::line_changed(HostId host) {
+  for (const auto& [rank, worker] : std::map(hosts_.at(host)->workers())) worker.gang->tell(rank);
+  station().end_credit(host);
+}
+
+void World::all_lines_changed() {
+  for (const auto& [id, host] : hosts_) line_changed(id);
+}
 
 void World::line_healed(HostId host) { flush(host); }
 
@@ -251,6 +259,7 @@ Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
   places_[{generation, rank}] = host;
   auto& entry = gangs_[generation];
   if (entry) return *entry;
+  const auto best = station().machine().job().step.value_or(Step{});
   Gang::Hands hands;
   hands.say = [this, generation](Rank of, Deed deed, const Progress& progress) {
     const auto found = places_.find({generation, of});
@@ -262,8 +271,8 @@ Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
     if (generation != station().generation() || scenario_.single_beats) return;
     station().ask(control::ForJob{job::StepsUntil{until}});
   };
-  entry = std::make_unique<Gang>(queue_, rng_, scenario_.training, scenario_.single_beats,
-                                 std::move(hands));
+  entry = std::make_unique<Gang>(queue_, gang_dice_, scenario_.training, scenario_.single_beats,
+                                 best.value, std::move(hands));
   return *entry;
 }
 

@@ -45,7 +45,10 @@ class World final : public Surroundings, public Watcher {
   [[nodiscard]] Gang* newest_gang();
   /// Another controller is started from the journal; the one before may live on.
   Station& start_station();
+  /// Before something happens to a host's line or to the controller: from now on each heartbeat is
+  /// sent, the next one at once.
   void line_changed(HostId host);
+  void all_lines_changed();
   void line_healed(HostId host);
   void all_healed(Station& station);
   void note(const std::string& what, const std::string& detail);
@@ -92,7 +95,8 @@ class World final : public Surroundings, public Watcher {
   RunDb run_db_;
   Safety safety_;
   SshTrouble ssh_ = SshTrouble::none;
-  Rng rng_;
+  Rng line_dice_;
+  Rng gang_dice_;
   std::uint64_t seed_;
   Ending ending_ = Ending::finish;
   Station::Hosts hosts_;

@@ -2,18 +2,53 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
+#include <algorithm>
+
+#include "tests/simulation/telling.h"
 
 namespace dlaunch::simulation {
 namespace {
 
-std::string told(const Outcome& outcome) {
-  std::string text = "seed " + std::to_string(outcome.seed) + " ended with " +
-                     (outcome.code ? std::to_string(*outcome.code) : "nothing") + ": " +
-                     outcome.sentence + "\n";
-  for (const auto& rule : outcome.broken) text += "broken: " + rule + "\n";
-  for (const auto& line : outcome.trace) text += line + "\n";
-  return text;
+/// Faults that lie well off the thresholds of the machines, so that it does not matter where
+/// within its interval a heartbeat falls.
+Scenario one_of_each() {
+  Scenario scenario;
+  scenario.hosts = 6;
+  scenario.spares = 2;
+  scenario.hosts_min = 4;
+  scenario.training.step_time = 200ms;
+  scenario.training.checkpoint_every = 100;
+  scenario.duration = 12min;
+  scenario.hang_floor = 10s;
+  scenario.ending = Ending::stop;
+  scenario.link_delay_min = scenario.link_delay_max = 1ms;
+  scenario.planned = {
+      {60s, Fault::worker_crash, 1, 1s},      {120s, Fault::cut_both, 2, 3s},
+      {180s, Fault::host_crash, 3, 4s},       {240s, Fault::agent_kill, 0, 1s},
+      {300s, Fault::cut_to_host, 4, 2s},      {360s, Fault::worker_hang, 1, 1s},
+      {420s, Fault::partition, 0, 2s},        {480s, Fault::controller_stall, 0, 9s},
+      {540s, Fault::connection_reset, 5, 1s}, {600s, Fault::disk_full, 0, 5s},
+      {603s, Fault::out_of_memory, 2, 1s},    {660s, Fault::data_link_down, 4, 4s},
+  };
+  return scenario;
+}
+
+/// What a heartbeat tells may come a moment earlier or later; what is decided may not. One a line.
+std::string decided(const Outcome& outcome) {
+  std::vector<std::string> lines;
+  for (const auto& line : outcome.decisions) {
+    if (!line.starts_with("parked") && !line.starts_with("worker_started")) lines.push_back(line);
+  }
+  const auto event_of = [](const std::string& line) { return line.substr(0, line.find(' ')); };
+  std::string decisions;
+  for (auto begin = lines.begin(); begin != lines.end();) {
+    const auto end = std::find_if(begin, lines.end(), [&](const std::string& line) {
+      return event_of(line) != event_of(*begin);
+    });
+    std::sort(begin, end);  // many hosts fall silent at once, in whichever order they beat
+    for (; begin != end; ++begin) decisions += *begin + "\n";
+  }
+  return decisions;
 }
 
 TEST(World, AnUndisturbedJobFinishesInOneGeneration) {
@@ -22,11 +57,32 @@ TEST(World, AnUndisturbedJobFinishesInOneGeneration) {
   scenario.ending = Ending::finish;
   scenario.duration = 10min;
   const auto outcome = World(scenario, 1).run();
-  EXPECT_EQ(outcome.code, 0) << told(outcome);
+  EXPECT_EQ(outcome.code, 0) << told(scenario, outcome);
   EXPECT_EQ(outcome.generations, 1U);
   EXPECT_TRUE(outcome.incidents.empty());
   EXPECT_EQ(outcome.steps, scenario.training.steps);
-  EXPECT_TRUE(outcome.broken.empty()) << told(outcome);
+  EXPECT_TRUE(outcome.broken.empty()) << told(scenario, outcome);
+}
+
+TEST(World, TheSameSeedGivesTheSameRun) {
+  const auto scenario = one_of_each();
+  const auto first = World(scenario, 1).run();
+  const auto second = World(scenario, 1).run();
+  EXPECT_EQ(first.hash, second.hash);
+  EXPECT_EQ(first.events, second.events);
+  EXPECT_NE(World(scenario, 2).run().hash, first.hash);
+}
+
+TEST(World, CreditedHeartbeatsGiveTheSameDecisionsAsSingleOnes) {
+  auto scenario = one_of_each();
+  const auto credited = World(scenario, 3).run();
+  scenario.single_beats = true;
+  const auto single = World(scenario, 3).run();
+  EXPECT_TRUE(credited.broken.empty()) << told(scenario, credited);
+  EXPECT_TRUE(single.broken.empty()) << told(scenario, single);
+  EXPECT_EQ(decided(credited), decided(single));
+  EXPECT_GT(credited.decisions.size(), 100U);
+  EXPECT_GT(single.events, 20 * credited.events) << "what is credited is not sent";
 }
 
 }  // namespace

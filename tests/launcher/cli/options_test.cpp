@@ -50,6 +50,17 @@ TEST(Options, TheViewsTakeAJobAndTheirOwnFlags) {
   EXPECT_FALSE(expect<StopOptions>({"stop", "--no-wait"}).wait);
 }
 
+TEST(Options, ASimulationTakesItsSeeds) {
+  const auto simulate =
+      expect<SimulateOptions>({"simulate", "x.toml", "--seed", "7", "--seeds", "3", "--trace"});
+  EXPECT_EQ(simulate.scenario, "x.toml");
+  EXPECT_EQ(simulate.seed, 7U);
+  EXPECT_EQ(simulate.seeds, 3U);
+  EXPECT_TRUE(simulate.trace);
+  EXPECT_EQ(code_of({"simulate"}), 64);
+  EXPECT_EQ(code_of({"simulate", "x.toml", "--trace", "--json"}), 64);
+}
+
 TEST(Options, AWrongCommandLineIs64) {
   for (const std::vector<std::string>& wrong : {std::vector<std::string>{},
                                                 {"run"},
