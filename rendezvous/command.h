@@ -36,10 +36,8 @@ struct Plan {
   Generation generation;
   std::vector<Member> members;  ///< by first_rank
   std::uint32_t world_size = 0;
-  /// Hosts that take a lost member's place, for the incident: (lost, replacement).
-  std::vector<std::pair<HostId, HostId>> replaced;
-  /// Who sits on each seat of the full-sized job, also where the holder is away.
-  std::vector<HostId> seats;
+  std::vector<std::pair<HostId, HostId>> replaced;  ///< (lost, replacement), for the incident
+  std::vector<HostId> seats;  ///< of the full-sized job, also where the holder is away
 };
 
 struct HostBecame {

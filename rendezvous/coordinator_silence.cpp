@@ -58,6 +58,7 @@ void Coordinator::Impl::on(Instant now, const PathsReported& e) {
 /// Every host that is silent for lost_after: given up, kept as suspect, or left for later because
 /// it is rather the controller that is cut off.
 void Coordinator::Impl::judge_silent(Instant now) {
+  if (calm_until_) return;  // after a restart of the controller all are given time to come back
   const auto expired = liveness_.expired(now);
   if (expired.empty()) return partition_.reset();
   const auto heard_now = heard();

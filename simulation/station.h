@@ -115,6 +115,7 @@ class Station {
   void perform(launcher::controller::FromJob& c);
   void perform(launcher::controller::Say& c);
   void perform(launcher::controller::WorkerOutput&) {}
+  void perform(launcher::controller::Superseded& c);
   void perform(launcher::controller::Ended& c);
   void journal(supervisor::job::Journal& entry);
 

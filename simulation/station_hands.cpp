@@ -139,6 +139,8 @@ void Station::perform(control::FromJob& c) {
 
 void Station::perform(control::Say& c) { watcher_.said(*this, "say", c.sentence); }
 
+void Station::perform(control::Superseded&) { kill(); }
+
 void Station::perform(control::Ended& c) {
   ended_ = true;
   end_all_credit();

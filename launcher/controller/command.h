@@ -43,13 +43,17 @@ struct WorkerOutput {
   Generation generation;
   protocol::LogLines lines;
 };
+/// A newer controller of this job has the agents: nothing is ordered or written any more.
+struct Superseded {
+  std::string sentence;
+};
 /// All agents have left or their time is over: write the end and exit with `code`.
 struct Ended {
   int code = 0;
   std::string sentence;
 };
 
-using Command =
-    std::variant<SendToHosts, CloseConnection, PlantOrder, FromJob, Say, WorkerOutput, Ended>;
+using Command = std::variant<SendToHosts, CloseConnection, PlantOrder, FromJob, Say, WorkerOutput,
+                             Superseded, Ended>;
 
 }  // namespace dlaunch::launcher::controller

@@ -35,13 +35,14 @@ Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
 
 std::vector<Command> Controller::Impl::step(Instant now, const Event& event) {
   out_.clear();
+  if (superseded_) return {};
   std::visit([&](const auto& e) { on(now, e); }, event);
-  drain(now);
+  if (!superseded_) drain(now);
   return std::exchange(out_, {});
 }
 
 std::optional<Instant> Controller::Impl::next_deadline() const {
-  if (ended_) return std::nullopt;
+  if (ended_ || superseded_) return std::nullopt;
   auto deadline = earlier(launch_.next_deadline(), coordinator_.next_deadline());
   if (!leave_due_) deadline = earlier(deadline, job_.next_deadline());
   deadline = earlier(deadline, leave_due_);
@@ -81,6 +82,7 @@ void Controller::Impl::on(Instant now, const Begin&) {
     inner_.push_back(launch::Event{launch::StartAll{}});
   }
   inner_.push_back(job::Event{job::Begin{}});
+  for (const auto host : setting_.recovered.drained) tell(rendezvous::DrainAsked{host});
 }
 
 void Controller::Impl::on(Instant now, const DeadlineDue&) {

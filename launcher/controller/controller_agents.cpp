@@ -23,6 +23,9 @@ void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
   const auto found = hosts_.find(e.host);
   if (found == hosts_.end() || e.frame.job() != setting_.job.job_id) return;
   auto& host = found->second;
+  if (e.frame.incarnation() > setting_.incarnation.value) {
+    return become_superseded(host.name + " obeys a newer controller of this job");
+  }
   if (e.frame.has_hello()) return on_hello(now, e, host);
   if (e.connection != host.connection) return;  // a late frame of a connection that was replaced
   tell(rendezvous::Heard{e.host, e.acknowledged_sent_at});

@@ -20,7 +20,7 @@ constexpr nanoseconds kLeaveLimit = 15s;
 
 void Controller::Impl::drain(Instant now) {
   constexpr int kInnerMax = 100'000;  // a start of 65,536 hosts stays below; more is a loop
-  for (int count = 0; !inner_.empty(); ++count) {
+  for (int count = 0; !inner_.empty() && !superseded_; ++count) {
     DL_CHECK(count < kInnerMax, "the machines of the controller come to rest after an event");
     const auto event = std::move(inner_.front());
     inner_.pop_front();
@@ -34,6 +34,7 @@ void Controller::Impl::drain(Instant now) {
 }
 
 void Controller::Impl::carry(Instant, launch::HostFailed& c) {
+  if (c.cause == launch::Cause::superseded) return become_superseded(c.sentence);
   const auto prefix = hosts_.at(c.host).name + ": ";
   auto reason = c.sentence.substr(c.sentence.starts_with(prefix) ? prefix.size() : 0);
   out_.push_back(Say{prefix + reason});
@@ -114,6 +115,11 @@ void Controller::Impl::end_when_left() {
       !met_until_ || std::all_of(hosts_.begin(), hosts_.end(),
                                  [](const auto& entry) { return entry.second.agent != 0; });
   if (leaving_.empty() && all_met) end();
+}
+void Controller::Impl::become_superseded(const std::string& who) {
+  superseded_ = true;
+  out_.push_back(Superseded{who + "; incarnation " + std::to_string(setting_.incarnation.value) +
+                            " is over, what runs is the newer one's"});
 }
 void Controller::Impl::end() {
   if (ended_) return;

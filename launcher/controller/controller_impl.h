@@ -47,8 +47,14 @@ class Controller::Impl {
   void on(Instant now, const Begin&);
   void on(Instant, const LaunchReported& e) { inner_.push_back(e.event); }
   void on(Instant, const ForJob& e) { inner_.push_back(e.event); }
-  void on(Instant, const DrainAsked& e) { tell(rendezvous::DrainAsked{e.host}); }
-  void on(Instant, const AddAsked& e) { tell(rendezvous::AddAsked{e.host}); }
+  void on(Instant, const DrainAsked& e) {
+    inner_.push_back(supervisor::job::Event{supervisor::job::MembershipAsked{e.host, true}});
+    tell(rendezvous::DrainAsked{e.host});
+  }
+  void on(Instant, const AddAsked& e) {
+    inner_.push_back(supervisor::job::Event{supervisor::job::MembershipAsked{e.host, false}});
+    tell(rendezvous::AddAsked{e.host});
+  }
   void on(Instant now, const QuietUntil& e) {
     if (e.host) return tell(rendezvous::QuietUntil{*e.host, e.until});
     beat_due_ = std::max(now, e.until);
@@ -112,6 +118,7 @@ class Controller::Impl {
   void order_to_leave(std::vector<HostId> ids);
   void left(HostId id);
   void end_when_left();
+  void become_superseded(const std::string& who);
   void end();
 
   Setting setting_;
@@ -131,6 +138,7 @@ class Controller::Impl {
   std::optional<Instant> leave_due_;  ///< set from Finish on
   std::set<HostId> leaving_;
   bool ended_ = false;
+  bool superseded_ = false;
   int code_ = 0;
   std::string sentence_;
   std::deque<Inner> inner_;

@@ -34,6 +34,8 @@ const char* to_string(Cause cause) {
       return "agent_failed";
     case Cause::ssh_config:
       return "ssh_config";
+    case Cause::superseded:
+      return "superseded";
     case Cause::cancelled:
       return "cancelled";
   }

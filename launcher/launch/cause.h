@@ -19,6 +19,7 @@ enum class Cause {
   cannot_dial_back,  ///< the agent runs but does not reach the controller
   agent_failed,      ///< the agent or the start script ended with something unexpected
   ssh_config,        ///< the user's SSH settings cannot be read or carried out
+  superseded,        ///< the host belongs to a newer controller of this job
   cancelled,
 };
 

@@ -98,6 +98,8 @@ std::string of_agent(Cause cause, const Where& where) {
     case Cause::ssh_config:
       return "the SSH settings for " + where.address + " cannot be used; see `ssh -G " +
              where.address + "`";
+    case Cause::superseded:
+      return "a newer controller of this job, started elsewhere, has this host";
     case Cause::cancelled:
       return "the start was cancelled";
     default:

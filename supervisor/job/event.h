@@ -63,10 +63,15 @@ struct FingerprintKnown {
 struct StepsUntil {
   Instant until;
 };
+/// The user takes a host out or lets it in; what follows from it the coordinator says.
+struct MembershipAsked {
+  HostId host;
+  bool drained = false;
+};
 struct DeadlineDue {};
 
 using Event = std::variant<Begin, AgentArrived, FromAgent, FromCoordinator, StopAsked,
                            CheckpointAsked, Journaled, JournalFailed, RegroupAsked, DataKnown,
-                           FingerprintKnown, StepsUntil, DeadlineDue>;
+                           FingerprintKnown, StepsUntil, MembershipAsked, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

@@ -39,9 +39,8 @@ void IncidentBook::add(Happening happening, Generation broken, Instant now) {
   write(now);
 }
 
-void IncidentBook::restore(const OpenIncident& saved, Instant now) {
+void IncidentBook::restore(const OpenIncident& saved, bool same_clock, Instant now) {
   open_.emplace();
-  const bool same_clock = saved.opened <= now;  // else the machine has booted since
   open_->happenings.push_back(saved.cause);
   open_->done = saved.done;
   open_->opened = same_clock ? saved.opened : now;

@@ -33,8 +33,9 @@ class IncidentBook {
   explicit IncidentBook(std::uint64_t last_id) : last_id_(last_id) {}
 
   [[nodiscard]] bool is_open() const { return open_.has_value(); }
-  /// Goes on with one of an earlier incarnation; later times than `now` are of another clock.
-  void restore(const OpenIncident& open, Instant now);
+  /// Goes on with one of an earlier incarnation. Its times count only where the clock is the same:
+  /// the machine has not booted since.
+  void restore(const OpenIncident& open, bool same_clock, Instant now);
   [[nodiscard]] OpenIncident saved() const;
   /// Opens an incident of generation `broken` or joins the open one.
   void add(Happening happening, Generation broken, Instant now);

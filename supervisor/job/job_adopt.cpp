@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "protocol/json_text.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 
@@ -47,7 +48,7 @@ void Job::Impl::take_up(Instant now, const Recovered& recovered) {
   }
   if (!recovered.plan) return;
   plan_ = *recovered.plan;
-  if (recovered.incident) incidents_.restore(*recovered.incident, now);
+  if (recovered.incident) incidents_.restore(*recovered.incident, recovered.same_clock, now);
   if (recovered.ran) running_since_ = now;
   ranks_.begin_generation(plan_, now);
   checkpoints_.begin_generation(plan_.world_size);
@@ -62,6 +63,12 @@ void Job::Impl::take_up(Instant now, const Recovered& recovered) {
   state_ = Adopting{};
   set_state(state_underway(), "the controller was started again: the agents of generation " +
                                   std::to_string(generation_.value) + " are awaited");
+}
+
+/// So that a further incarnation does not let in a host that was taken out.
+void Job::Impl::on(Instant, const MembershipAsked& e) {
+  (void)journal(e.drained ? "drained" : "added",
+                protocol::json_text({{"host", name(e.host)}, {"id", e.host.value}}));
 }
 
 /// Nothing is left to be adopted or ended; where a program may still run it is waited for.

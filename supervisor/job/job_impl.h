@@ -117,6 +117,7 @@ class Job::Impl {
   void on(Instant now, const DataKnown& e);
   void on(Instant now, const FingerprintKnown& e);
   void on(Instant now, const StepsUntil& e);
+  void on(Instant now, const MembershipAsked& e);
   void on(Instant now, const DeadlineDue&);
 
   void on_coordinator(Instant now, const rendezvous::QuorumReached& e);

@@ -164,6 +164,12 @@ class Reader {
       if (open != content.end() && open->is_object()) recovered_.incident = incident_of(*open);
     }
     if (kind == "incident") recovered_.incident = incident_of(content);
+    if (const auto id = number(content, "id"); id && kind == "drained") {
+      recovered_.drained.insert(HostId{static_cast<std::uint32_t>(*id)});
+    }
+    if (const auto id = number(content, "id"); id && kind == "added") {
+      recovered_.drained.erase(HostId{static_cast<std::uint32_t>(*id)});
+    }
     if (kind == "stopping") {
       recovered_.stopping =
           Recovered::Stopping{text(content, "reason"), flag(content, "preempted")};
@@ -246,6 +252,7 @@ class Reader {
     recovered_.plan.reset();
     recovered_.broken.reset();
     recovered_.incident.reset();
+    recovered_.drained.clear();
     recovered_.restarts_spent = recovered_.without_progress = recovered_.free_retries = 0;
   }
 

@@ -23,6 +23,7 @@ namespace dlaunch::supervisor::job {
 ///   committing, committed   a checkpoint is to be renamed, was renamed
 ///   broken       it was ended (written after the abort was sent)
 ///   incident     what explains it, as far as known; `closed` at its end
+///   drained, added   the user takes a host out, lets one in
 ///   stopping     the user wants the job to stop
 ///   ended        the job is over; `resumed` is written by a start after that
 struct JournalEntry {

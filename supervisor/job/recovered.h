@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Recovered {
   };
   std::optional<Broken> broken;  ///< it was ended
   std::optional<OpenIncident> incident;
+  bool same_clock = true;  ///< of the machine, since the earlier incarnation
   struct Stopping {
     std::string reason;
     bool preempted = false;
@@ -44,6 +46,7 @@ struct Recovered {
   std::vector<Step> disk_steps;
   std::vector<protocol::Commit> committing;  ///< decided in this generation, perhaps carried out
   std::vector<Step> damaged_steps;
+  std::set<HostId> drained;       ///< by the user
   std::optional<Step> best_step;  ///< highest step ever completed
   std::uint32_t restarts_spent = 0;
   std::uint32_t without_progress = 0;

@@ -36,6 +36,7 @@ using supervisor::job::to_int;
 
 constexpr std::size_t kLogBytesMax = 16 * 1024 * 1024;
 constexpr std::size_t kLogFilesMax = 3;
+constexpr unsigned kRoomEverySeconds = 1;
 constexpr nanoseconds kSshWithin = 5s;  // it may run commands of the user (Match exec)
 constexpr std::uint64_t kOwnFileBytesMax = std::uint64_t{256} << 20U;  // a tenth of a second
 
@@ -133,7 +134,29 @@ std::map<std::string, Content> hash_own_files(const protocol::JobSpec& job,
   return own;
 }
 
-Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, int pulse) {
+/// A controller that is started again by its keeper waits for room on the disk: the agents train on
+/// meanwhile. Whoever starts a job is told at once.
+Begun<std::pair<RunStore, RunStart>> begin_run(const std::string& directory, int pulse,
+                                               bool awaited) {
+  while (true) {
+    auto store = RunStore::open(directory);
+    auto start = store ? store->begin({host_name(), boot_id(), ::getpid()})
+                       : Result<RunStart>(tl::unexpected(store.error()));
+    if (start) return std::pair{std::move(*store), std::move(*start)};
+    if (awaited || start.error().code != std::errc::no_space_on_device) {
+      return refuse(ExitCode::storage, start.error().text());
+    }
+    store = tl::unexpected(start.error());  // closed while it waits
+    if (pulse >= 0 && ::write(pulse, "p", 1) < 0 && errno != EAGAIN) {
+      return refuse(ExitCode::storage, start.error().text() + ", and the keeper is gone");
+    }
+    ::sleep(kRoomEverySeconds);
+  }
+}
+
+/// `awaited`: somebody waits for the outcome.
+Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, int pulse,
+                                                bool awaited) {
   ShellParts parts;
   parts.directory = directory;
   parts.pulse = pulse;
@@ -153,16 +176,14 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
       std::async(std::launch::async, ask_ssh_early, parts.ssh, std::cref(parts.files.hosts));
   const auto resolved = config::write_resolved({parts.files.hosts, parts.files.train});
   // For people; each start writes it anew, so that nobody waits for the disk.
-  if (auto kept = write_private_file(directory + "/job.toml", resolved, false); !kept) {
-    return refuse(ExitCode::storage, kept.error().text());
-  }
-  auto store = RunStore::open(directory);
-  if (!store) return refuse(ExitCode::storage, store.error().text());
-  auto start = store->begin({host_name(), boot_id(), ::getpid()});
-  if (!start) return refuse(ExitCode::storage, start.error().text());
-  parts.start = *start;
+  const auto kept = write_private_file(directory + "/job.toml", resolved, false);
+  if (!kept && awaited) return refuse(ExitCode::storage, kept.error().text());
+  auto begun = begin_run(directory, pulse, awaited);
+  if (!begun) return tl::unexpected(begun.error());
+  auto& [store, start] = *begun;
+  parts.start = start;
 
-  Surroundings surroundings{start->incarnation, start->recovered, {}, start->resumed};
+  Surroundings surroundings{start.incarnation, start.recovered, {}, start.resumed};
   if (parts.files.train.program) {
     surroundings.program_path = program_path(*parts.files.train.program, parts.input.environment);
   }
@@ -183,8 +204,8 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   auto log = open_log(directory);
   if (!log) return refuse(ExitCode::storage, log.error().text());
   parts.log = *log;
-  if (!store->notice().empty()) parts.log->warn("{}", store->notice());
-  auto shell = std::make_unique<ControllerShell>(std::move(parts), std::move(*store));
+  if (!store.notice().empty()) parts.log->warn("{}", store.notice());
+  auto shell = std::make_unique<ControllerShell>(std::move(parts), std::move(store));
   if (auto opened = shell->open(); !opened) {
     return refuse(ExitCode::wrong_file, opened.error().text());
   }
@@ -210,7 +231,7 @@ int run_controller(const std::string& directory) {
     answer({to_int(ExitCode::usage), "this job has a controller already: " + lock.error().text()});
     return to_int(ExitCode::usage);
   }
-  auto shell = prepare(directory, pulse.get());
+  auto shell = prepare(directory, pulse.get(), report.is_open());
   if (!shell) {
     const auto& refusal = shell.error();
     (void)write_end_if_missing(directory, {refusal.code, refusal.sentence, unix_now()});

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "launcher/controller/io/moments.h"
 #include "launcher/controller/io/state_lock.h"
 #include "protocol/json_text.h"
 #include "supervisor/job/exit_code.h"
@@ -20,20 +21,10 @@ namespace job = supervisor::job;
 
 namespace {
 
-// The keeper's pulse, progress and status hang on this clock.
-constexpr auto kTick = 500ms;
-constexpr std::uint64_t kTicksPerPulse = 2;
-// Rendering the status of tens of thousands of ranks takes a while: of the time of the thread that
-// decides it gets at most one part in so many.
-constexpr int kStatusShare = 50;
-// What a controller that is killed loses of the output of a generation that runs.
-constexpr nanoseconds kOutputEvery = 60s;
 // How long the end waits for the disk, then for clients to take the last word. The keeper takes a
 // controller for dead after five seconds.
 constexpr nanoseconds kFlushLimit = 3s;
 constexpr nanoseconds kLastWordLimit = 2s;
-// Strangers may knock as often as they like; one event a second says so.
-constexpr nanoseconds kRefusalEvery = 1s;
 
 JobIdentity identity_of(const ShellParts& parts) {
   JobIdentity identity{parts.setting.job.job_name,
@@ -106,7 +97,9 @@ Result<void> ControllerShell::open() {
                                           std::to_string(ports.high) + "\" could be used)");
   }
   port_ = *port;
-  if (auto set = store_.set_port(port_); !set) return set;
+  if (parts_.start.port != port_) {
+    if (auto set = store_.set_port(port_); !set) return set;
+  }
   return sessions_.listen(parts_.directory);
 }
 
@@ -126,7 +119,7 @@ int ControllerShell::run() {
     std::abort();  // the keeper starts another
   }
   planter_.reset();
-  ::unlink((parts_.directory + "/control.sock").c_str());
+  if (!superseded_) ::unlink((parts_.directory + "/control.sock").c_str());
   return ended_ ? ended_->code : job::to_int(job::ExitCode::bug);
 }
 
@@ -138,7 +131,8 @@ StoreWriter::Handlers ControllerShell::writer_handlers() {
             driver_.post(ForJob{job::JournalFailed{sentence}});
             boost::asio::post(context_, [this, sentence] { say(sentence); });
           },
-          [this] { boost::asio::post(context_, [this] { say("run.db can be written again"); }); }};
+          [this] { boost::asio::post(context_, [this] { say("run.db can be written again"); }); },
+          [](const std::string& kind) { moment_on_disk(kind); }};
 }
 
 rendezvous::TlsServer::Handlers ControllerShell::server_handlers() {
@@ -156,6 +150,7 @@ rendezvous::TlsServer::Handlers ControllerShell::server_handlers() {
 // ---- commands
 
 void ControllerShell::perform(Command&& command) {
+  moment_before(command);
   std::visit([this](auto& order) { carry(order); }, command);
 }
 
@@ -264,6 +259,18 @@ void ControllerShell::carry(WorkerOutput& order) {
   sessions_.on_output(output_.add(order.host, order.generation, order.lines));
 }
 
+/// The directory is the newer one's: nothing is written or removed there.
+void ControllerShell::carry(Superseded& order) {
+  superseded_ = true;
+  ended_ = Ended{job::to_int(job::ExitCode::usage), order.sentence};
+  parts_.log->warn("superseded: {}", order.sentence);
+  driver_.stop();
+  server_.stop();
+  sessions_.end(ended_->code, order.sentence);
+  leave_due_ = monotonic_now() + kLastWordLimit;
+  leave_when_told();
+}
+
 void ControllerShell::carry(Ended& order) {
   ended_ = order;
   parts_.log->info("ended with {}: {}", order.code, order.sentence);
@@ -286,115 +293,6 @@ void ControllerShell::leave_when_told() {
   clock_.async_wait([this](const boost::system::error_code& code) {
     if (!code) leave_when_told();
   });
-}
-
-// ---- what is said and kept
-
-void ControllerShell::record(const job::Record& entry) {
-  EventRow row;
-  row.time = unix_now();
-  row.mono_ns = monotonic_now().time_since_epoch().count();
-  row.event = entry.event;
-  row.generation = entry.generation.value;
-  if (entry.host) row.host = identity_.host_names[*entry.host];
-  if (entry.rank) row.rank = entry.rank->value;
-  if (entry.step) row.step = static_cast<std::int64_t>(entry.step->value);
-  row.detail = entry.detail;
-  const auto& kept = events_.add(std::move(row));
-  parts_.log->info("event {}", protocol::json_text(event_json(kept)));
-  writer_->put(kept);
-  if (kept.event == "checkpoint_committed" && entry.step) {
-    writer_->put(CheckpointRow{entry.step->value, kept.time});
-  }
-  sessions_.on_event();
-}
-
-void ControllerShell::say(const std::string& sentence) {
-  parts_.log->info("{}", sentence);
-  sessions_.tell({{"type", "say"}, {"sentence", sentence}});
-}
-
-void ControllerShell::on_refused(const std::string& sentence) {
-  parts_.log->warn("{}", sentence);
-  const auto now = monotonic_now();
-  if (refusal_recorded_ && now - *refusal_recorded_ < kRefusalEvery) {
-    ++refusals_unsaid_;
-    return;
-  }
-  refusal_recorded_ = now;
-  const auto unsaid = std::exchange(refusals_unsaid_, 0);
-  record({"connection_refused",
-          machine_.job().generation,
-          {},
-          {},
-          {},
-          sentence + (unsaid == 0 ? "" : ", and " + std::to_string(unsaid) + " more before it")});
-}
-
-void ControllerShell::arm_clock() {
-  clock_.expires_after(kTick);
-  clock_.async_wait([this](const boost::system::error_code& code) {
-    if (code || ended_) return;
-    on_clock();
-    arm_clock();
-  });
-}
-
-void ControllerShell::on_clock() {
-  const auto view = machine_.job();
-  tell_progress(view);
-  if (++ticks_ % kTicksPerPulse != 0) return;
-  if (monotonic_now() >= status_due_) store_status(view);
-  store_output(&view);
-  // A full pipe means a keeper that does not read: nothing is owed to it.
-  if (parts_.pulse >= 0 && ::write(parts_.pulse, "p", 1) < 0) return;
-}
-
-void ControllerShell::store_status(const job::View& view) {
-  const auto began = monotonic_now();
-  const auto shown = status_json(identity_, machine_.hosts(), view, began);
-  writer_->put(StatusRow{unix_now(), protocol::json_text(shown)});
-  status_due_ = began + kStatusShare * (monotonic_now() - began);
-}
-
-/// What all ranks printed last: of a generation that broke (later lines follow the news of it), now
-/// and then of one that runs, and of each at the end (no `view`).
-void ControllerShell::store_output(const job::View* view) {
-  const auto now = monotonic_now();
-  const bool routine = now >= output_due_;
-  if (routine) output_due_ = now + kOutputEvery;
-  for (const auto generation : output_.unsaved()) {
-    const bool fine =
-        !routine && view != nullptr && generation == view->generation &&
-        (view->state == job::JobState::starting || view->state == job::JobState::running);
-    if (fine) continue;
-    writer_->put(OutputRow{generation, output_.of(generation)});
-    output_.saved(generation);
-  }
-}
-
-void ControllerShell::read_older_events(std::uint64_t after, std::size_t rows_max,
-                                        Sessions::OlderEvents done) {
-  writer_->read([this, after, rows_max, done = std::move(done)](RunStore& store) {
-    auto rows = store.events(after, rows_max);
-    boost::asio::post(context_, [done, events = rows ? std::move(*rows) : std::vector<EventRow>()] {
-      done(events);
-    });
-  });
-}
-
-void ControllerShell::tell_progress(const job::View& view) {
-  if (!view.step || view.step == told_step_) return;
-  told_step_ = view.step;
-  writer_->put(MetricRow{unix_now(), view.step->value, view.loss, view.tokens_per_second,
-                         view.step_seconds});
-  sessions_.tell({{"type", "progress"},
-                  {"generation", view.generation.value},
-                  {"step", view.step->value},
-                  {"steps", identity_.steps == 0 ? json(nullptr) : json(identity_.steps)},
-                  {"loss", view.loss ? json(*view.loss) : json(nullptr)},
-                  {"tokens_per_second", view.tokens_per_second},
-                  {"step_seconds", view.step_seconds}});
 }
 
 }  // namespace dlaunch::launcher::controller

@@ -61,6 +61,7 @@ class ControllerShell {
   void carry(FromJob& order);
   void carry(Say& order);
   void carry(WorkerOutput& order);
+  void carry(Superseded& order);
   void carry(Ended& order);
   void carry_for_job(supervisor::job::Command& command);
   void plant(const launch::Plant& order);
@@ -103,6 +104,7 @@ class ControllerShell {
   std::optional<Instant> refusal_recorded_;
   std::uint64_t refusals_unsaid_ = 0;
   std::optional<Ended> ended_;
+  bool superseded_ = false;
   Instant leave_due_;
 };
 

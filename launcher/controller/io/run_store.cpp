@@ -162,6 +162,9 @@ Result<RunStart> RunStore::begin(const RunOwner& owner) {
     const auto port = meta(run_, "port");
     if (!port) return tl::unexpected(port.error());
     if (*port) start.port = static_cast<std::uint16_t>(std::stoul(**port));
+    const auto host = meta(run_, "host");
+    const auto boot = meta(run_, "boot_id");
+    start.same_clock = host && boot && *host == owner.host && *boot == owner.boot_id;
     const std::array<std::pair<const char*, std::string>, 6> values = {{
         {"schema", kSchemaVersion},
         {"incarnation", std::to_string(start.incarnation.value)},
@@ -200,6 +203,7 @@ Result<void> RunStore::recover_into(RunStart& start) {
     if (auto inserted = insert(Row(rows->back())); !inserted) return inserted;
     start.recovered = recover(*rows, last_incident);
   }
+  start.recovered.same_clock = start.same_clock;
   return run_.execute("DELETE FROM ended");
 }
 
@@ -212,8 +216,19 @@ Result<void> RunStore::set_port(std::uint16_t port) {
   return done;
 }
 
+/// Where the file system keeps no locks between machines, two controllers may have it open.
+Result<void> RunStore::must_be_newest() {
+  const auto newest = meta(run_, "incarnation");
+  if (!newest) return tl::unexpected(newest.error());
+  if (!*newest || **newest == std::to_string(incarnation_)) return {};
+  return failure(std::errc::operation_not_permitted,
+                 "writing run.db: it belongs to a newer controller of this job, incarnation " +
+                     newest->value_or("unknown"));
+}
+
 Result<void> RunStore::write(const std::vector<Row>& rows) {
   const auto body = [&]() -> Result<void> {
+    if (auto newest = must_be_newest(); !newest) return newest;
     for (const auto& row : rows) {
       if (is_beside_run_db(row)) continue;
       if (auto inserted = insert(row); !inserted) return inserted;

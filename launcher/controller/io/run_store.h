@@ -32,6 +32,7 @@ struct RunStart {
   std::vector<IncidentRow> incidents;  ///< of the incarnations before
   std::uint64_t last_event_id = 0;
   bool resumed = false;               ///< the job had ended: no agents of it are left
+  bool same_clock = true;             ///< the machine has not booted since the one before
   std::optional<std::uint16_t> port;  ///< where the one before listened
 };
 
@@ -56,6 +57,7 @@ class RunStore {
   RunStore(std::string directory, Sqlite run, Sqlite metrics)
       : directory_(std::move(directory)), run_(std::move(run)), metrics_(std::move(metrics)) {}
   [[nodiscard]] Result<void> recover_into(RunStart& start);
+  [[nodiscard]] Result<void> must_be_newest();
   [[nodiscard]] Result<void> insert(const Row& row);
   std::string directory_;
   Sqlite run_;

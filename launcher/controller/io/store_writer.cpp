@@ -110,7 +110,10 @@ bool StoreWriter::write(const std::vector<Row>& batch) {
   }
   std::vector<std::uint64_t> tickets;
   for (const auto& row : batch) {
-    if (const auto* journal = std::get_if<JournalRow>(&row)) tickets.push_back(journal->ticket);
+    const auto* journal = std::get_if<JournalRow>(&row);
+    if (journal == nullptr) continue;
+    tickets.push_back(journal->ticket);
+    if (handlers_.on_disk) handlers_.on_disk(journal->kind);
   }
   if (std::exchange(failing_, false)) handlers_.well();
   if (!tickets.empty()) handlers_.journaled(std::move(tickets));

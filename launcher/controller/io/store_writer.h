@@ -26,6 +26,8 @@ class StoreWriter {
     /// Each time writing fails, and `well` once it works again.
     std::function<void(std::string sentence)> failed;
     std::function<void()> well;
+    /// For each journal row, before `journaled`; may be empty.
+    std::function<void(const std::string& kind)> on_disk = {};
   };
   /// Rows other than of the journal that wait; beyond it they are dropped and counted. An hour of a
   /// full disk at an event every 0.1 s stays below.

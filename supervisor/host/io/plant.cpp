@@ -100,6 +100,16 @@ void take_login_environment() {
   for (const auto& [name, value] : *variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
+/// Of two controllers of one job, which each take the other for dead, the newer one has the host.
+std::optional<std::string> superseded(const protocol::Bootstrap& bootstrap) {
+  const auto path = bootstrap.directory() + "/incarnation";
+  const auto newest = std::strtoull(read_file(path, 32).value_or("0").c_str(), nullptr, 10);
+  if (newest > bootstrap.incarnation.value) return "incarnation " + std::to_string(newest);
+  // Where it cannot be written nothing else can be either, and that is said.
+  (void)swap_file(path, std::to_string(bootstrap.incarnation.value));
+  return std::nullopt;
+}
+
 /// An older holder of this job and host is asked to leave, then made to.
 Result<FileDescriptor> take_over(const protocol::Bootstrap& bootstrap) {
   const auto path = bootstrap.directory() + "/holder.lock";
@@ -208,6 +218,7 @@ int run_plant(const CommandLine& shown) {
                         : "scratch_foreign",
                 made.error().text());
   }
+  if (const auto newer = superseded(*bootstrap)) return fail("superseded", *newer);
   if (bootstrap->login_environment) take_login_environment();
   auto lock = take_over(*bootstrap);
   if (!lock) return fail("agent_failed", lock.error().text());
