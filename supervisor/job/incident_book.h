@@ -37,10 +37,18 @@ class IncidentBook {
   /// the machine has not booted since.
   void restore(const OpenIncident& open, bool same_clock, Instant now);
   [[nodiscard]] OpenIncident saved() const;
+  /// Something has happened since the last `begin_round`: it was no planned end of a generation.
+  [[nodiscard]] bool has_happened() const {
+    return open_ && open_->round < open_->happenings.size();
+  }
   /// Opens an incident of generation `broken` or joins the open one.
   void add(Happening happening, Generation broken, Instant now);
   /// From now on `cause` is about what happens in a further generation of the open incident.
   void begin_round();
+  /// The abort is that of what an earlier incarnation knew of.
+  void go_on_with_round() {
+    if (open_) open_->round = 0;
+  }
   /// Chooses the cause; true: another than before.
   bool judge();
   /// The furthest-reaching of the incident's verdicts is shown. "stop" also makes the present

@@ -59,7 +59,7 @@ void Job::Impl::take_up(Instant now, const Recovered& recovered) {
     logical_batches_ = restoring->logical_batches;
   }
   advanced_ = progressed_ = recovered.progressed;
-  if (recovered.broken) return become_aborting_again(now, recovered.broken->reason);
+  if (recovered.broken) return become_aborting_again(now, *recovered.broken);
   state_ = Adopting{};
   set_state(state_underway(), "the controller was started again: the agents of generation " +
                                   std::to_string(generation_.value) + " are awaited");
@@ -88,8 +88,9 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::NobodyCameBack& e)
 }
 
 /// Agents repeat their answers, so that those who have left long ago say so again.
-void Job::Impl::become_aborting_again(Instant now, const std::string& reason) {
-  become_aborting(now, reason);
+void Job::Impl::become_aborting_again(Instant now, const Recovered::Broken& broken) {
+  become_aborting(now, broken.reason);
+  if (!broken.planned) incidents_.go_on_with_round();
   auto& aborting = std::get<Aborting>(state_);
   aborting.due = now + policy_.readmit + policy_.abort_deadline;
   if (incidents_.is_open()) aborting.judge_due = now + policy_.cause_window;

@@ -240,7 +240,8 @@ void Job::Impl::settle_abort(Instant now) {
 
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
-  if (!incidents_.is_open()) return become_forming(now, "a planned regroup");
+  // The open incident may be one of before that still waits for its first new step.
+  if (!incidents_.has_happened()) return become_forming(now, "a planned regroup");
   blame_host(now);
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {

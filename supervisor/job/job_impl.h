@@ -90,7 +90,7 @@ class Job::Impl {
   using State = std::variant<Gathering, Adopting, Inspecting, Pausing, MakingSure, Forming,
                              Journaling, Preparing, Joining, Running, Aborting, Ending, Over>;
 
-  void become_aborting_again(Instant now, const std::string& reason);
+  void become_aborting_again(Instant now, const Recovered::Broken& broken);
   void become_inspecting(Instant now);
   void become_pausing(Instant due);
   void become_forming(Instant now, std::string reason);

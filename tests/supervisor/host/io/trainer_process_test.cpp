@@ -192,6 +192,10 @@ TEST(Trainer, IsTheSameThroughAReconnect) {
   Field field;
   field.bring_up(trainer_job(field));
   ASSERT_NO_FATAL_FAILURE(train(field, 1, std::nullopt));
+  ASSERT_TRUE(field.until([&] {
+    const auto& beat = field.last(AgentFrame::kHeartbeat)->heartbeat();
+    return beat.workers_size() == 2 && beat.workers(1).step() == 1;
+  })) << "the order to go is not lost with the connection";
   field.cut();
   ASSERT_TRUE(field.until([&] {
     const auto* hello = field.last(AgentFrame::kHello);
