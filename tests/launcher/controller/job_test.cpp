@@ -131,12 +131,19 @@ TEST_F(JobTest, AStopEndsItWithSeventyFiveAndTheWatcherIsTold) {
 TEST_F(JobTest, AKilledControllerIsBackAndTheJobGoesOn) {
   ASSERT_EQ(start(program("exec sleep 1000"))->code, 0);
   ASSERT_TRUE(comes_to_run()) << ask({{"request", "status"}});
-  const auto before = ask({{"request", "status"}});
+  // It runs before the first heartbeat tells the workers' pids.
+  json before;
+  ASSERT_TRUE(wait_until([&] {
+    before = ask({{"request", "status"}});
+    return before.at("ranks").at(0).at("pid").is_number() &&
+           before.at("ranks").at(1).at("pid").is_number();
+  }));
   const auto pid = before.at("controller").at("pid").get<pid_t>();
   ASSERT_EQ(::kill(pid, SIGKILL), 0);
   ASSERT_TRUE(wait_until([&] {
     const auto now = ask({{"request", "status"}});
-    return now.value("state", "") == "running" && now.at("controller").at("pid") != pid;
+    return now.value("state", "") == "running" && now.at("controller").at("pid") != pid &&
+           now.at("ranks") == before.at("ranks");
   })) << ask({{"request", "status"}});
   const auto after = ask({{"request", "status"}});
   EXPECT_EQ(after.at("generation"), before.at("generation"));
