@@ -3,13 +3,13 @@
 import contextlib
 import hashlib
 import os
-import pathlib
 import signal
+import subprocess
 
 import pytest
 from checkpoint_reader import read_checkpoint
-from jobs import SECONDS, kill_local_host, merged
-from local_jobs import TRAINING, kill, make, program  # noqa: F401 (make is a fixture)
+from jobs import SECONDS, kill_local_host, merged, parent_of
+from local_jobs import TRAINING, LocalJob, kill, make, program  # noqa: F401 (make is a fixture)
 from testbed_system import is_running, wait_for
 
 STEPS = 800
@@ -155,4 +155,87 @@ def test_resume_adopts_what_lives_after_keeper_and_controller_were_killed(make):
     after = until_adopted(job, controller, before["step"])
     nothing_was_started_again(job, before, after)
     job.stop()
+    job.nothing_left()
+
+
+# The state directory.
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that fills a small file system, and one that makes room there again."""
+    place = tmp_path / "job" / "state"
+    place.mkdir(parents=True)
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=12m", "adoption", place],
+                          capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip(f"a tmpfs cannot be mounted here: {done.stderr}")
+    filler = place / "filler"
+
+    def fill():
+        with open(filler, "wb", buffering=0) as file, contextlib.suppress(OSError):
+            while True:
+                file.write(b"x" * 4096)
+
+    yield fill, filler.unlink
+    wait_for(lambda: subprocess.run(["umount", place], capture_output=True).returncode == 0,
+             "the small disk is unmounted", SECONDS)
+
+
+def children_of(parent):
+    found = [int(entry) for entry in os.listdir("/proc") if entry.isdigit()]
+    return [pid for pid in found if parent_of(pid) == parent and is_running(pid)]
+
+
+def test_a_full_disk_under_run_db_pauses_decisions_and_nothing_is_lost(tmp_path, small_disk):
+    fill, make_room = small_disk
+    with LocalJob(tmp_path / "job", TRAINING) as job:
+        job.start()
+        before = job.until_step(5)
+        keeper, controller = job.keeper_and_controller()
+        fill()
+        # Started again, the controller waits for room; the agents train on.
+        kill(controller)
+        wait_for(lambda: [pid for pid in children_of(keeper) if pid != controller],
+                 "the keeper has started another", SECONDS)
+        assert all(is_running(pid) for pid in pids_of(before).values())
+        make_room()
+        after = until_adopted(job, controller, before["step"])
+        nothing_was_started_again(job, before, after)
+        # The abort waits for nothing, the next generation for the disk.
+        fill()
+        job.until(lambda s: "run.db" in s["reason"], "decisions wait")
+        kill(pids_of(after)[1])
+        wait_for(lambda: not any(is_running(pid) for pid in pids_of(after).values()),
+                 "the abort went out", SECONDS)
+        paused = job.until(lambda s: s["state"] == "recovering" and "run.db" in s["reason"],
+                           "the next generation waits")
+        assert not any(pids_of(paused).values())
+        make_room()
+        job.until_first_step(2)
+        (incident,) = job.status()["incidents"]
+        assert incident["cause"] == "worker_crashed" and incident["rank"] == 1
+        assert job.stop() == 130
+        job.nothing_left()
+
+
+def test_of_two_controllers_of_one_job_the_newer_one_is_obeyed_and_the_older_one_ends(make):
+    job = make(merged(TRAINING, {"recovery": {"readmit": "1 s"}}))
+    job.start()
+    job.until_step(25)
+    older = job.keeper_and_controller()
+    (run,) = job.state_directories()
+    # As on a file system that keeps no locks between two login hosts.
+    for name in ("keeper.lock", "controller.lock"):
+        (run / name).unlink()
+    done = job.call("resume", "--detach")
+    assert done.returncode == 0, done.stdout + done.stderr
+    wait_for(lambda: not any(is_running(pid) for pid in older), "the older one has ended", SECONDS)
+    after = job.until_step(26, generation=2)
+    newer = job.keeper_and_controller()
+    assert not set(newer) & set(older)
+    assert job.host("here1", after)["state"] == job.host("here2", after)["state"] == "active"
+    assert job.wait() == 64, job.output()
+    job.process = None
+    assert job.call("stop", "--now").returncode == 0
     job.nothing_left()

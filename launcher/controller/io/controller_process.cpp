@@ -137,15 +137,16 @@ std::map<std::string, Content> hash_own_files(const protocol::JobSpec& job,
 /// A controller that is started again by its keeper waits for room on the disk: the agents train on
 /// meanwhile. Whoever starts a job is told at once.
 Begun<std::pair<RunStore, RunStart>> begin_run(const std::string& directory, int pulse,
-                                               bool awaited) {
+                                               bool awaited, spdlog::logger& log) {
   while (true) {
     auto store = RunStore::open(directory);
     auto start = store ? store->begin({host_name(), boot_id(), ::getpid()})
                        : Result<RunStart>(tl::unexpected(store.error()));
     if (start) return std::pair{std::move(*store), std::move(*start)};
-    if (awaited || start.error().code != std::errc::no_space_on_device) {
-      return refuse(ExitCode::storage, start.error().text());
-    }
+    const auto& code = start.error().code;
+    const bool may_pass = code == std::errc::no_space_on_device || code == std::errc::io_error;
+    if (awaited || !may_pass) return refuse(ExitCode::storage, start.error().text());
+    log.warn("decisions wait: {}; make room or repair the file system", start.error().text());
     store = tl::unexpected(start.error());  // closed while it waits
     if (pulse >= 0 && ::write(pulse, "p", 1) < 0 && errno != EAGAIN) {
       return refuse(ExitCode::storage, start.error().text() + ", and the keeper is gone");
@@ -175,10 +176,16 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   const auto asked =
       std::async(std::launch::async, ask_ssh_early, parts.ssh, std::cref(parts.files.hosts));
   const auto resolved = config::write_resolved({parts.files.hosts, parts.files.train});
-  // For people; each start writes it anew, so that nobody waits for the disk.
-  const auto kept = write_private_file(directory + "/job.toml", resolved, false);
-  if (!kept && awaited) return refuse(ExitCode::storage, kept.error().text());
-  auto begun = begin_run(directory, pulse, awaited);
+  // For people; each start by one writes it anew, so that nobody waits for the disk.
+  if (awaited) {
+    if (auto kept = write_private_file(directory + "/job.toml", resolved, false); !kept) {
+      return refuse(ExitCode::storage, kept.error().text());
+    }
+  }
+  auto log = open_log(directory);
+  if (!log) return refuse(ExitCode::storage, log.error().text());
+  parts.log = *log;
+  auto begun = begin_run(directory, pulse, awaited, *parts.log);
   if (!begun) return tl::unexpected(begun.error());
   auto& [store, start] = *begun;
   parts.start = start;
@@ -201,9 +208,6 @@ Begun<std::unique_ptr<ControllerShell>> prepare(const std::string& directory, in
   parts.setting.own_files = own_files.get();
   const auto peer_key = rendezvous::peer_key(parts.start.secret);
   parts.setting.welcome.set_peer_key(peer_key.data(), peer_key.size());
-  auto log = open_log(directory);
-  if (!log) return refuse(ExitCode::storage, log.error().text());
-  parts.log = *log;
   if (!store.notice().empty()) parts.log->warn("{}", store.notice());
   auto shell = std::make_unique<ControllerShell>(std::move(parts), std::move(store));
   if (auto opened = shell->open(); !opened) {
