@@ -78,16 +78,18 @@ def config(options):
     }
 
 
-def stop_for_a_while(dice, pids, seconds_max):
-    """One agent does not run for a while; the time really waited is returned."""
-    pid = dice.choice(pids)
+def stop_for_a_while(dice, agents, seconds_max, stops):
+    """One agent does not run for a while: (host, begin, the time that it was really stopped). Not
+    the one that was stopped just before: two stops in a row are one that is too long."""
     begin = time.monotonic()
+    recent = {host for host, at, length in stops[-20:] if begin - at - length < 2 * seconds_max}
+    host, pid = dice.choice([agent for agent in agents if agent[0] not in recent])
     try:
         os.kill(pid, signal.SIGSTOP)
-        time.sleep(dice.uniform(0.1, 0.9) * seconds_max)
+        time.sleep(dice.uniform(0.1, 1.0) * seconds_max)
     finally:
         os.kill(pid, signal.SIGCONT)
-    return time.monotonic() - begin
+    return host, begin, time.monotonic() - begin
 
 
 def run(options, directory):
@@ -95,7 +97,7 @@ def run(options, directory):
     dice = random.Random(options.seed)
     machine = ThisMachine(directory)
     hosts = hosts_toml(directory / "hosts.toml", options.hosts)
-    stopped, stopped_late, beats, interference = 0, 0, 0, []
+    stops, beats, interference = [], 0, []
     with Job(machine, directory / "job", config(options), base={}, hostfile=hosts) as job:
         job.start()
         job.until(lambda s: s["state"] == "running", "the job runs", START_SECONDS)
@@ -103,24 +105,22 @@ def run(options, directory):
         try:
             if not options.quiet:
                 interference = load(directory)
-            pids, looked = [], 0.0
+            agents, looked = [], 0.0
             while beats < options.heartbeats:
                 if time.monotonic() >= looked + POLL_SECONDS:
                     status = job.status()
                     looked = time.monotonic()
-                    pids = [h["agent_pid"] for h in status["hosts"] if h["agent_pid"]]
+                    agents = [(h["name"], h["agent_pid"]) for h in status["hosts"]
+                              if h["agent_pid"]]
                     beats = sum(h["heartbeats"] for h in status["hosts"])
                     if status["state"] != "running" or status["generation"] > 1:
                         break
-                    print(f"\r{beats:9d} heartbeats, {stopped} stops", end="", flush=True)
+                    print(f"\r{beats:9d} heartbeats, {len(stops)} stops", end="", flush=True)
                 if options.quiet:
                     time.sleep(POLL_SECONDS)
                     continue
-                # The one who stops agents is kept waiting, too: such a stop was too long to count.
-                longest = STOP_SHARE * options.lost_after / 1000
-                if stop_for_a_while(dice, pids, longest) > longest:
-                    stopped_late += 1
-                stopped += 1
+                stops.append(stop_for_a_while(
+                    dice, agents, STOP_SHARE * options.lost_after / 1000, stops))
             seconds = time.monotonic() - begin
         finally:
             for process in interference:
@@ -128,24 +128,29 @@ def run(options, directory):
                 process.wait()
         print()
         lost = job.events("host_lost", "agent_lost")
-        report(options, job, beats, seconds, stopped, stopped_late, lost)
+        report(options, job, beats, seconds, stops, lost)
         job.stop()
     return len(lost)
 
 
-def report(options, job, beats, seconds, stopped, stopped_late, lost):
+def report(options, job, beats, seconds, stops, lost):
     suspected = job.events("host_suspected")
     relayed = [event for event in suspected if "relays" in event.get("detail", "")]
+    # The one who stops agents waits for the processor, too: such a stop is longer than meant.
+    late = [s for s in stops if s[2] > STOP_SHARE * options.lost_after / 1000 + 0.02]
     print(f"host-heartbeats       {beats} in {seconds:.0f} s, {options.hosts} hosts, interval "
           f"{options.interval} ms, lost_after {options.lost_after} ms")
-    print(f"agents stopped        {stopped} times, {stopped_late} of them for longer than meant")
+    print(f"agents stopped        {len(stops)} times, {len(late)} of them for longer than meant")
     print(f"suspected             {len(suspected)}, cleared {len(job.events('host_cleared'))}, "
           f"relayed {len(relayed)}")
     print(f"link_down             {len(job.events('link_down'))}")
     print(f"controllers           {1 + len(job.events('controller_restarted'))}")
     print(f"false evictions       {len(lost)}")
     for event in lost:
-        print(f"  {event.get('host')}: {event.get('detail')}")
+        at = event["mono_ns"] / 1e9
+        near = [f"stopped {at - s[1]:.3f} s before for {s[2]:.3f} s" for s in stops
+                if s[0] == event.get("host") and at - 2 < s[1] < at]
+        print(f"  {event.get('host')}: {event.get('detail')}; {', '.join(near) or 'never stopped'}")
 
 
 def main():

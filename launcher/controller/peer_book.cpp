@@ -32,6 +32,7 @@ void PeerBook::change(Instant now) {
 
 void PeerBook::present(Instant now, HostId host, const std::string& name,
                        const protocol::Facts& facts) {
+  if (facts.probe_port() == 0 && facts.relay_port() == 0) return gone(now, host);
   protocol::Peer peer;
   peer.set_host(host.value);
   peer.set_name(name);

@@ -22,15 +22,16 @@ namespace dlaunch::launcher::controller {
 /// knows as relays these and two far away, which share less with it.
 class PeerBook {
  public:
-  // Many hosts come and go at the same moment: the lists are made anew once for all of them.
-  static constexpr nanoseconds kGather = 50ms;
+  // Many hosts come and go at the same moment: the lists are made anew once for all of them, which
+  // takes 5 us a host.
+  static constexpr nanoseconds kGather = 250ms;
   static constexpr std::size_t kProbed = 2;
   static constexpr std::size_t kRelaysMax = 4;
 
   /// `interval`: between probes of one host.
   explicit PeerBook(nanoseconds interval) : interval_(interval) {}
 
-  /// Its agent's facts, whenever they come.
+  /// Its agent's facts, whenever they come. One that listens to nobody is in no list.
   void present(Instant now, HostId host, const std::string& name, const protocol::Facts& facts);
   /// Lost, or its agent is gone: nobody asks it any more.
   void gone(Instant now, HostId host);

@@ -229,6 +229,10 @@ void Job::Impl::settle_abort(Instant now) {
       record("host_unusable", host, {},
              "its workers were not gone within " + format_duration(policy_.abort_deadline));
       out_.push_back(BlamedHost{host, "its workers could not be ended in time"});
+      // No order reached it: a program there ends by its lease, as that of a lost host.
+      if (!policy_.trainer && !aborting->acknowledged.contains(host)) {
+        unsure_[host] = now + policy_.lease + policy_.stop_grace;
+      }
     }
     incidents_.aborted(now);
   }

@@ -21,6 +21,7 @@
 #include "protocol/json_text.h"
 #include "rendezvous/io/psk.h"
 #include "supervisor/host/agent.h"
+#include "supervisor/host/io/carrier.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/checkpoint_lock.h"
 #include "supervisor/host/io/connection.h"
@@ -177,7 +178,6 @@ class AgentProcess {
   }
 
   void perform(KeepLogs& c) { logs_->keep(c.generation); }
-
   void perform(TellWorker& c) {
     const auto found = workers_.find(c.rank);
     if (found == workers_.end() || found->second->generation() != c.generation) return;
@@ -325,9 +325,8 @@ class AgentProcess {
         const std::string letter(1, process_state(worker->pid()));
         driver_->put(ProcessStateSeen{rank, worker->generation(), letter});
       }
-      if (!data_interface_.empty()) {
-        const auto carrier = read_file("/sys/class/net/" + data_interface_ + "/carrier", 8);
-        driver_->put(LinkSeen{data_interface_, carrier && carrier->starts_with("1"), 0});
+      for (const bool up : carrier_.look(data_interface_)) {
+        driver_->put(LinkSeen{data_interface_, up, 0});
       }
       out_of_memory_.look();
       if (++looks_ % kLooksPerFileLook == 0) look_at_files();
@@ -375,6 +374,7 @@ class AgentProcess {
   std::string checkpoint_glob_;
   int looks_ = 0;
   OutOfMemoryCounter out_of_memory_;
+  Carrier carrier_;
   bool looking_at_files_ = false;
   nanoseconds stale_after_ = 60s;
   Instant sweep_began_;

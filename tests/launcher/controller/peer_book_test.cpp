@@ -23,7 +23,7 @@ class PeerBookTest : public ::testing::Test {
     book_.present(at(now_), HostId{host}, "gpu" + std::to_string(host), facts(host));
   }
   void settle() {
-    now_ += 100ms;
+    now_ += 300ms;
     last_.clear();
     for (auto& [host, peers] : book_.take(at(now_))) last_[host.value] = std::move(peers);
   }
@@ -93,6 +93,16 @@ TEST_F(PeerBookTest, AHostThatSaysHelloIsSentItsListAgain) {
   settle();
   EXPECT_EQ(last_.size(), 1U);
   EXPECT_EQ(probed(1), "20");
+}
+
+TEST_F(PeerBookTest, AnAgentThatListensToNobodyIsInNoList) {
+  for (std::uint32_t host = 0; host < 3; ++host) add(host);
+  auto deaf = facts(1, 0);
+  deaf.set_relay_port(0);
+  book_.present(at(now_), HostId{1}, "gpu1", deaf);
+  settle();
+  EXPECT_EQ(probed(0), "2");
+  EXPECT_FALSE(last_.contains(1));
 }
 
 TEST_F(PeerBookTest, ANewAgentsPortReachesThoseWhoProbeIt) {
