@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "base/units.h"
 #include "rendezvous/coordinator_impl.h"
 
@@ -60,6 +62,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
   const bool same = adopted || (h.agent == e.agent && h.boot_id == e.boot_id);
   if (!same && h.agent != 0) {
     out_.push_back(AgentGone{e.host, h.closed_at.value_or(now), true});
+    DL_PROBE("a successor of an agent says hello");
   }
   if (!same || h.lost) {
     if (h.lost || h.agent == 0) returning_.insert(e.host);
@@ -148,6 +151,8 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
 }
 
 void Coordinator::Impl::on(Instant now, const Stalled&) {
+  DL_PROBE("the controller did not run for a while");
+  if (DL_MUTANT("stall_not_forgiven")) return;
   for (const auto id : liveness_.reset(now)) calm(now, id);
   partition_.reset();
   if (calm_until_) calm_until_ = std::max(*calm_until_, now + policy_.readmit / 2);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/probe.h"
 #include "rendezvous/coordinator_impl.h"
 
 namespace dlaunch::rendezvous {
@@ -55,19 +56,18 @@ void Coordinator::Impl::judge_start(Instant now) {
 
 void Coordinator::Impl::try_form() {
   for (const auto& [id, h] : roster_) {
-    const bool was_member = h.member || seat_kept_.contains(id);
     if (pending_->without.contains(id)) continue;
-    Host judged = h;
-    judged.member = was_member;
+    const bool was_member = h.member || seat_kept_.contains(id);
     // Of one that is held it will not be known soon.
     const bool suspect = liveness_.is_suspect(id) && !liveness_.is_held(id);
-    if (is_undecided(judged, suspect)) return;
+    if (is_undecided(h, was_member, suspect)) return;
   }
   seat_kept_.clear();
   const auto seating = seats_.judge(eligible(pending_->without));
   if (!seating) {
     if (!pending_->said_impossible) {
       pending_->said_impossible = true;
+      DL_PROBE("no generation can be formed for now");
       out_.push_back(CannotForm{say_now(say_missing(roster_))});
     }
     return;

@@ -1,6 +1,7 @@
 // Who is silent on the control path, who on the data path, and what follows from both.
 #include <utility>
 
+#include "base/probe.h"
 #include "base/units.h"
 #include "rendezvous/coordinator_impl.h"
 
@@ -108,6 +109,7 @@ void Coordinator::Impl::hold_reachable(HostId id, const DataPaths::Heard& heard_
 void Coordinator::Impl::give_up(Instant now, HostId id, const DataPaths::Heard& heard_now) {
   const auto last = liveness_.last_heard(id).value_or(now);
   auto sentence = "silent for " + format_duration(now - last);
+  DL_PROBE("a silent host is given up");
   const auto witnesses = paths_.witnesses(id, heard_now, false);
   if (!witnesses.empty()) {
     sentence += ", to the probes of " + names_of(witnesses, roster_) + ", too";

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace dlaunch::rendezvous {
 
 Instant Liveness::since(const Seen& seen) const {
+  if (DL_MUTANT("one_way_cut_not_seen")) return seen.frame;
   return std::min(seen.frame, seen.acknowledged + heartbeat_);
 }
 

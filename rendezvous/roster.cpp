@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace dlaunch::rendezvous {
 
 const char* to_string(HostState state) {
@@ -33,8 +35,8 @@ bool is_eligible(const Host& host) {
          !host.link_down && !host.quarantined_until;
 }
 
-bool is_undecided(const Host& host, bool suspect) {
-  if (!host.member || host.lost || host.drained) return false;
+bool is_undecided(const Host& host, bool member, bool suspect) {
+  if (!member || host.lost || host.drained) return false;
   return suspect || host.closed_at || host.ready_due;
 }
 
@@ -63,7 +65,7 @@ Plan make_plan(Generation generation, const Seats::Seating& seating, const Roste
   for (const auto id : seating.members) {
     const auto& host = roster.at(id);
     plan.members.push_back({id, Rank{plan.world_size}, host.workers, host.data_address});
-    plan.world_size += host.workers;
+    plan.world_size += host.workers + (DL_MUTANT("ranks_not_dense") ? 1 : 0);
   }
   return plan;
 }

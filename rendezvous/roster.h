@@ -44,7 +44,7 @@ using Roster = std::map<HostId, Host>;
 /// Can take part in the next generation.
 [[nodiscard]] bool is_eligible(const Host& host);
 /// A member of which it will be known soon whether it can take part.
-[[nodiscard]] bool is_undecided(const Host& host, bool suspect);
+[[nodiscard]] bool is_undecided(const Host& host, bool member, bool suspect);
 /// Neither ready nor given up.
 [[nodiscard]] bool is_pending(const Host& host);
 /// The state that status shows.

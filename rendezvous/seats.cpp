@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+#include "base/probe.h"
+
 namespace dlaunch::rendezvous {
 
 Seats::Seats(const Policy& policy)
@@ -32,17 +35,19 @@ std::optional<Seats::Seating> Seats::judge(const std::set<HostId>& fit) const {
   const bool replace = spare_first_ || static_cast<std::uint32_t>(present) < hosts_min_;
   std::set<HostId> taken(holders_.begin(), holders_.end());
   Seating seating;
+  auto replacement = spares_first_.begin();  // whoever was passed over is not fit later either
   for (const auto holder : holders_) {
     if (fit.contains(holder)) {
       seating.members.push_back(holder);
       continue;
     }
     if (!replace) continue;
-    const auto replacement =
-        std::find_if(spares_first_.begin(), spares_first_.end(),
-                     [&](HostId host) { return fit.contains(host) && !taken.contains(host); });
+    replacement = std::find_if(replacement, spares_first_.end(), [&](HostId host) {
+      return fit.contains(host) && !taken.contains(host);
+    });
     if (replacement == spares_first_.end()) continue;
-    taken.insert(*replacement);
+    if (!DL_MUTANT("spare_booked_twice")) taken.insert(*replacement);
+    DL_PROBE("a spare takes a place");
     seating.members.push_back(*replacement);
     seating.replaced.emplace_back(holder, *replacement);
   }

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/mutant.h"
 #include "launcher/controller/controller_impl.h"
 
 namespace dlaunch::launcher::controller {
@@ -76,7 +77,7 @@ std::vector<Controller::HostView> Controller::Impl::hosts() const {
 
 void Controller::Impl::on(Instant now, const Begin&) {
   // Agents of an earlier incarnation find their way back by themselves; the others are planted.
-  if (setting_.incarnation.value > 1) {
+  if (setting_.incarnation.value > 1 && !DL_MUTANT("readmit_ignored")) {
     plant_due_ = met_until_ = now + setting_.rendezvous.readmit;
   } else {
     inner_.push_back(launch::Event{launch::StartAll{}});

@@ -1,6 +1,8 @@
 // What agents say, and what every one of them is told.
 #include <utility>
 
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "launcher/controller/controller_impl.h"
 #include "protocol/limits.h"
 
@@ -79,8 +81,11 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
   const bool member = same && members_.contains(e.host);
   if (member) {
     inner_.push_back(job::Event{job::AgentArrived{e.host, hello}});
-    for (auto& frame : orders_.for_host(e.host)) send({e.host}, newest_, std::move(frame));
+    for (auto& frame : orders_.for_host(e.host)) {
+      if (!DL_MUTANT("orders_not_repeated")) send({e.host}, newest_, std::move(frame));
+    }
   } else if (running.value > 0) {
+    DL_PROBE("workers of a host that is no member are ended");
     ControllerFrame abort;
     abort.mutable_abort()->set_reason("this host is not part of generation " +
                                       std::to_string(newest_.value));

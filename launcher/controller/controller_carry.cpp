@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/mutant.h"
 #include "base/overloaded.h"
 #include "launcher/controller/controller_impl.h"
 
@@ -57,7 +58,10 @@ void Controller::Impl::carry(Instant now, rendezvous::HostLost& c) {
   peers_.gone(now, c.host);
   out_.push_back(FromJob{record("host_lost", c.host, c.sentence)});
   auto& host = hosts_.at(c.host);
-  inner_.push_back(launch::Event{launch::Replant{c.host, host.name + " was lost: " + c.sentence}});
+  const auto why = host.name + " was lost: " + c.sentence;
+  if (!DL_MUTANT("lost_host_not_replanted")) {
+    inner_.push_back(launch::Event{launch::Replant{c.host, why}});
+  }
   inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
 }
 void Controller::Impl::carry(Instant, rendezvous::DropHost& c) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/probe.h"
+
 namespace dlaunch::launcher::launch {
 namespace {
 
@@ -125,7 +127,10 @@ void Launch::on_hello(const HelloSeen& event) {
   if (host == nullptr || stopped_ || std::holds_alternative<Present>(host->state)) return;
   // An agent of before is back while we dial: nothing is to be planted. Once the planter is on the
   // host, the hello may be that of the agent it has just started, so it is left to end by itself.
-  if (std::holds_alternative<Connecting>(host->state)) cancel(*host);
+  if (std::holds_alternative<Connecting>(host->state)) {
+    DL_PROBE("an agent is back while it is dialled");
+    cancel(*host);
+  }
   become_present(*host);
 }
 
@@ -200,6 +205,7 @@ void Launch::cancel(HostRecord& host) {
 void Launch::fail(Instant now, HostRecord& host, Cause cause, std::string sentence) {
   host.starting = false;
   ++host.failures;
+DL_PROBE("a host cannot be planted for now");
   host.reason = sentence;
   // Neither another machine nor another build appears by waiting.
   const bool retried = cause != Cause::wrong_architecture;

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutant.h"
 #include "base/overloaded.h"
+#include "base/probe.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent_impl.h"
 
@@ -96,6 +98,7 @@ void Agent::Impl::on(Instant now, const DeadlineDue&) {
 
 /// The lease is counted on this host's clock; while the agent did not run nothing could be heard.
 void Agent::Impl::on(Instant now, const Stalled&) {
+  DL_PROBE("the agent did not run for a while");
   if (lease_due_ < now + lease_ / 2) lease_due_ = now + lease_ / 2;
 }
 
@@ -135,6 +138,7 @@ void Agent::Impl::testify(Instant now, Generation about, protocol::Evidence evid
   protocol::AgentFrame frame;
   *frame.mutable_evidence() = dated(entry, now);
   if (welcomed_) send(std::move(frame), about);
+  if (DL_MUTANT("evidence_not_kept")) evidence_.acknowledged(entry.evidence.number());
 }
 
 void Agent::Impl::send_gone() {

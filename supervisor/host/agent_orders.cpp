@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "protocol/json_text.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent_impl.h"
@@ -37,14 +39,15 @@ std::string settings_with(const std::string& settings, const protocol::Assign& o
 /// Of this job and of the highest incarnation: then it renews the lease.
 bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame) {
   if (frame.job() != identity_.job || std::holds_alternative<Leaving>(state_)) return false;
-  if (frame.incarnation() < incarnation_) {
+  if (frame.incarnation() < incarnation_ && !DL_MUTANT("old_incarnation_obeyed")) {
     if (frame.has_welcome()) {
       out_.push_back(Reconnect{"a controller of an older incarnation said welcome"});
+      DL_PROBE("an older controller says welcome");
     }
     return false;
   }
   incarnation_ = frame.incarnation();
-  lease_due_ = std::max(lease_due_, now + lease_);
+  if (!DL_MUTANT("lease_not_renewed")) lease_due_ = std::max(lease_due_, now + lease_);
   return !parting_due_ || frame.has_leave();
 }
 
@@ -64,7 +67,7 @@ void Agent::Impl::on(Instant now, const FromController& e) {
       break;
   }
   // The one fence: an order of an older generation is over.
-  if (frame.generation() < generation_.value) return;
+  if (frame.generation() < generation_.value && !DL_MUTANT("agent_fence_removed")) return;
   const bool newer = frame.generation() > generation_.value;
   switch (frame.body_case()) {
     case protocol::ControllerFrame::kPrepare:
@@ -285,6 +288,7 @@ void Agent::Impl::obey(Instant, const protocol::Abort&) {
   send(std::move(frame));
   if (auto* clearing = std::get_if<Clearing>(&state_)) {
     clearing->next.reset();
+    DL_PROBE("an abort overtakes the next start");
     return;
   }
   if (std::holds_alternative<Idle>(state_)) return send_gone();

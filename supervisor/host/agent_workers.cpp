@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/probe.h"
 #include "base/utf8.h"
 #include "supervisor/host/agent_impl.h"
 
@@ -113,6 +114,7 @@ void Agent::Impl::on(Instant now, const AllGone&) {
 void Agent::Impl::on(Instant now, const Undead& e) {
   protocol::Evidence evidence;
   evidence.mutable_finding()->set_kind("undead");
+  DL_PROBE("a process does not die of SIGKILL");
   evidence.mutable_finding()->set_sentence(e.sentence);
   testify(now, generation_, std::move(evidence));
   if (std::holds_alternative<Leaving>(state_)) leave_now();

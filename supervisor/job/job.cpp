@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
 #include "supervisor/job/journal_rows.h"
@@ -173,6 +174,7 @@ void Job::Impl::on(Instant now, const Journaled& e) {
   unwritten_.erase(e.ticket);
   if (unwritten_.empty() && journal_due_) {
     journal_due_.reset();
+    DL_PROBE("run.db can be written again");
     set_state(shown_, std::exchange(reason_before_, ""));
   }
   pay(e.ticket);
@@ -206,6 +208,7 @@ void Job::Impl::on(Instant now, const Journaled& e) {
 void Job::Impl::on(Instant now, const JournalFailed& e) {
   if (std::holds_alternative<Ending>(state_)) return become_over();
   if (!journal_due_) reason_before_ = reason_;
+  DL_PROBE("run.db cannot be written");
   journal_due_ = now + kJournalRetry;
   set_state(shown_, "decisions wait until run.db can be written: " + e.sentence);
   if (unwritten_.contains(stop_ticket_)) order_stop(now);

@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "protocol/json_text.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
@@ -46,7 +48,7 @@ void Job::Impl::take_up(Instant now, const Recovered& recovered) {
     state_ = Ending{0, now, Finish{ended->code, state_of(*ended), ended->sentence}};
     return become_over();
   }
-  if (!recovered.plan) return;
+  if (!recovered.plan || DL_MUTANT("adoption_forgotten")) return;
   plan_ = *recovered.plan;
   if (recovered.incident) incidents_.restore(*recovered.incident, recovered.same_clock, now);
   if (recovered.ran) running_since_ = now;
@@ -78,6 +80,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::NobodyCameBack& e)
     for (const auto host : members()) unsure_[host] = now + policy_.lease + policy_.stop_grace;
   }
   for (const auto host : members()) ranks_.host_gone(host);
+  DL_PROBE("nobody comes back to a new controller");
   if (auto* aborting = std::get_if<Aborting>(&state_)) {
     for (const auto host : members()) aborting->excused.insert(host);
     return settle_abort(now);
@@ -100,6 +103,7 @@ void Job::Impl::on(Instant now, const AgentArrived& e) {
   auto* adopting = std::get_if<Adopting>(&state_);
   if (adopting == nullptr || !is_member(e.host)) return;
   adopting->hellos[e.host] = e.hello;
+  DL_PROBE("a member comes back to a new controller");
   const bool present = e.hello.generation() == generation_.value;
   if (present) note_workers(now, e.host, e.hello);
   if (present && e.hello.stop_told() && !stop_) {
@@ -184,6 +188,7 @@ void Job::Impl::note_workers(Instant now, HostId host, const protocol::Hello& he
 }
 
 void Job::Impl::adopt_running(Instant now, const std::vector<protocol::Commit>& committing) {
+  DL_PROBE("a running generation is adopted");
   record("generation_adopted", {}, {},
          std::to_string(plan_.members.size()) + " hosts, world size " +
              std::to_string(plan_.world_size) + ": no worker was started again",

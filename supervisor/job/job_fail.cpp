@@ -3,6 +3,8 @@
 #include <cmath>
 #include <utility>
 
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
 #include "supervisor/job/journal_rows.h"
@@ -120,6 +122,7 @@ void Job::Impl::happened(Instant now, Happening happening) {
   if (!active && !aborting) {
     // Known only after the abort: it explains the incident, the coordinator deals with the rest.
     if (!incidents_.is_open()) return pay(kNextRow);
+    DL_PROBE("evidence comes after the abort");
     incidents_.add(std::move(happening), generation_, now);
     return judge_cause_now();
   }
@@ -145,7 +148,10 @@ void Job::Impl::happened(Instant now, Happening happening) {
   if (dead_host) {
     abort.excused.insert(*dead_host);
   }
-  if (aborting && !abort.judge_due) judge_cause_now();
+  if (aborting && !abort.judge_due) {
+    DL_PROBE("evidence comes late during the abort");
+    judge_cause_now();
+  }
   incident_changed();
   settle_abort(now);
 }
@@ -153,7 +159,9 @@ void Job::Impl::happened(Instant now, Happening happening) {
 void Job::Impl::become_aborting(Instant now, const std::string& reason) {
   protocol::ControllerFrame frame;
   frame.mutable_abort()->set_reason(reason);
-  send_all(std::move(frame));
+  auto told = members();
+  if (DL_MUTANT("abort_not_to_all")) told.pop_back();
+  send(std::move(told), std::move(frame));
   record("abort_ordered", {}, {}, reason);
   commits_.clear();
   incidents_.begin_round();
@@ -186,6 +194,7 @@ void Job::Impl::on_workers_gone(Instant now, HostId host) {
   on_stop_confirmed(now, host);
   unusable_.erase(host);
   if (excluded_.erase(host) == 0) return;
+  DL_PROBE("a host that was left out is clean after all");
   out_.push_back(CleanedHost{host});
   if (std::holds_alternative<Forming>(state_)) {
     out_.push_back(Form{excluded_, "the workers on " + name(host) + " are gone after all"});
@@ -207,9 +216,11 @@ void Job::Impl::settle_abort(Instant now) {
   if (aborting == nullptr) return;
   const auto hosts = members();
   const auto all = [&](const std::set<HostId>& answered) {
-    return std::all_of(hosts.begin(), hosts.end(), [&](HostId host) {
-      return answered.contains(host) || aborting->excused.contains(host);
-    });
+    // Counted first: a look at each of them for the answer of each would be too much.
+    return answered.size() + aborting->excused.size() >= hosts.size() &&
+           std::all_of(hosts.begin(), hosts.end(), [&](HostId host) {
+             return answered.contains(host) || aborting->excused.contains(host);
+           });
   };
   if (all(aborting->acknowledged) && !std::exchange(aborting->said_aborted, true)) {
     // Waiting for the successor of an agent that could not answer is part of what comes next.
@@ -220,11 +231,12 @@ void Job::Impl::settle_abort(Instant now) {
     judge_cause_now();
     aborting->judge_due.reset();
   }
-  const bool gone = all(aborting->gone);
+  const bool gone = all(DL_MUTANT("gone_not_awaited") ? aborting->acknowledged : aborting->gone);
   if (!gone && now < aborting->due) return;
   if (!gone) {
     for (const auto host : hosts) {
       if (aborting->gone.contains(host) || aborting->excused.contains(host)) continue;
+      DL_PROBE("a host cannot be cleaned in time");
       unusable_.insert(host);
       record("host_unusable", host, {},
              "its workers were not gone within " + format_duration(policy_.abort_deadline));
@@ -245,7 +257,10 @@ void Job::Impl::settle_abort(Instant now) {
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
   // The open incident may be one of before that still waits for its first new step.
-  if (!incidents_.has_happened()) return become_forming(now, "a planned regroup");
+  if (!incidents_.has_happened()) {
+    DL_PROBE("a planned regroup");
+    return become_forming(now, "a planned regroup");
+  }
   blame_host(now);
   const auto inputs = count_failure(now);
   if (const auto refusal = judge_retry(inputs)) {
@@ -255,6 +270,7 @@ void Job::Impl::decide(Instant now) {
              "user_error: " + inputs.cause.what);
     }
     incidents_.verdict("stop", "the job stops: " + refusal->sentence);
+    DL_PROBE("it is not tried again");
     const auto& incident = incidents_.present();
     record("verdict", incident.host, incident.rank, "stop: " + refusal->sentence);
     return become_ending(now, refusal->code, JobState::failed, incident.sentence);

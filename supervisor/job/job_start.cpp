@@ -1,4 +1,6 @@
 // From the quorum to Go: forming, preparing and joining a generation.
+#include "base/mutant.h"
+#include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
@@ -38,6 +40,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
     return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
                          "stopped while it waited for hosts: " + stop_->reason);
   forming->missing = e.sentence;
+  DL_PROBE("the job waits for hosts");
   if (!forming->give_up_at) forming->give_up_at = now + policy_.wait_for_host;
   if (incidents_.is_open()) {
     incidents_.verdict("wait", "waiting for a host");
@@ -73,12 +76,13 @@ void Job::Impl::on_stop_confirmed(Instant now, HostId host) {
 
 void Job::Impl::become_pausing(Instant due) {
   state_ = Pausing{due};
+  DL_PROBE("a pause before the next try");
   set_state(state_underway(), reason_ + "; waiting before the next try");
 }
 
 void Job::Impl::become_forming(Instant now, std::string reason) {
   std::erase_if(unsure_, [&](const auto& entry) { return entry.second <= now; });
-  if (!policy_.trainer && !unsure_.empty()) {
+  if (!policy_.trainer && !unsure_.empty() && !DL_MUTANT("program_lease_ignored")) {
     Instant due = unsure_.begin()->second;
     std::string hosts;
     for (const auto& [host, until] : unsure_) {
@@ -89,6 +93,7 @@ void Job::Impl::become_forming(Instant now, std::string reason) {
                                      ", which cannot be reached; it is started again once its "
                                      "lease there is over");
     state_ = MakingSure{due};
+    DL_PROBE("a program may still run elsewhere");
     return;
   }
   state_ = Forming{};
@@ -126,6 +131,7 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
       generation_row(plan_, {budget_.spent(now), without_progress_, free_retries_, best_step_},
                      [this](HostId id) { return name(id); }));
   state_ = Journaling{ticket};
+  if (DL_MUTANT("journal_not_awaited")) on(now, Journaled{ticket});
 }
 
 /// Hosts that compute with something else than those of the first generation may round otherwise.
@@ -191,7 +197,8 @@ void Job::Impl::on_prepared(Instant now, HostId host, const protocol::Prepared& 
 
 void Job::Impl::become_joining_when_prepared(Instant now) {
   const auto& preparing = std::get<Preparing>(state_);
-  const bool all = preparing.prepared.size() == plan_.members.size();
+  const auto wanted = plan_.members.size() - (DL_MUTANT("assigned_too_early") ? 1 : 0);
+  const bool all = preparing.prepared.size() >= wanted;
   if (all && preparing.ticket == 0) become_joining(now, Preparing(preparing));
 }
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
@@ -118,6 +119,7 @@ std::vector<std::string> Job::Impl::differences_of(const protocol::CheckpointFac
 void Job::Impl::on_directory_trouble(Instant now, std::string sentence) {
   auto& inspecting = std::get<Inspecting>(state_);
   record("storage_trouble", inspecting.host, {}, sentence);
+  DL_PROBE("the checkpoint directory cannot be looked at");
   if (!best_step_ || ++free_retries_ > kFreeRetriesMax) {
     return become_ending(now, to_int(ExitCode::storage), JobState::failed, std::move(sentence));
   }
@@ -240,6 +242,7 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
     checkpoints_.failed(step);
     commit_answered();
     last_commit_error_ = committed.error();
+    DL_PROBE("a checkpoint cannot be committed");
     record("storage_trouble", host, {}, committed.error(), step);
     return end_when_done(now);
   }

@@ -6,8 +6,10 @@ namespace dlaunch::supervisor::job {
 
 void Ranks::begin_generation(const rendezvous::Plan& plan, Instant now) {
   ranks_.clear();
+  of_host_.clear();
   at_step_.clear();
   for (const auto& member : plan.members) {
+    of_host_[member.host] = {member.first_rank, Rank{member.first_rank.value + member.workers}};
     for (std::uint32_t i = 0; i < member.workers; ++i) {
       RankStatus rank;
       rank.host = member.host;
@@ -73,10 +75,12 @@ void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
 }
 
 void Ranks::host_gone(HostId host) {
-  for (auto& [rank, known] : ranks_) {
-    if (known.host != host) continue;
-    known.status.set_state(protocol::WORKER_ABSENT);
-    known.status.set_pid(0);
+  const auto of = of_host_.find(host);
+  if (of == of_host_.end()) return;
+  const auto end = ranks_.lower_bound(of->second.second);
+  for (auto rank = ranks_.lower_bound(of->second.first); rank != end; ++rank) {
+    rank->second.status.set_state(protocol::WORKER_ABSENT);
+    rank->second.status.set_pid(0);
   }
 }
 

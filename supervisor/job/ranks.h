@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -60,6 +61,7 @@ class Ranks {
 
   static constexpr std::size_t kStepTimesKept = 15;
   std::map<Rank, RankStatus> ranks_;
+  std::map<HostId, std::pair<Rank, Rank>> of_host_;  ///< its first and the one after its last
   std::map<std::uint64_t, std::uint32_t>
       at_step_;  ///< how many ranks have completed just this step
   std::uint32_t without_step_ = 0;

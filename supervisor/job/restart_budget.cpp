@@ -2,12 +2,15 @@
 
 #include <algorithm>
 
+#include "base/mutant.h"
+
 namespace dlaunch::supervisor::job {
 
 std::uint32_t RestartBudget::left(Instant now) const {
   const auto spent =
       std::count_if(spends_.begin(), spends_.end(), [&](Instant at) { return at + window_ > now; });
-  return restarts_max_ - std::min(restarts_max_, static_cast<std::uint32_t>(spent));
+  const auto most = restarts_max_ + (DL_MUTANT("budget_off_by_one") ? 1U : 0U);
+  return most - std::min(most, static_cast<std::uint32_t>(spent));
 }
 
 bool RestartBudget::spend(Instant now) {
