@@ -67,6 +67,8 @@ class Gang {
   void hang(Rank rank);
   /// Says how far this one is, as its next line would.
   void tell(Rank rank);
+  /// A controller took it over: it is told anew until when nothing will be said.
+  void taken_over() { plan(); }
   /// Each step takes `percent` of its usual time.
   void slow(std::uint32_t percent);
 

@@ -85,6 +85,7 @@ void Host::thaw_agent() {
 
 void Host::crash() {
   up_ = planted_ = credited_ = false;
+  muted_.reset();
   agent_.reset();
   frozen_since_.reset();
   connection_.reset();
@@ -111,6 +112,7 @@ void Host::end_workers() {
 
 void Host::close_connection() {
   credited_ = false;
+  muted_.reset();
   if (!connection_) return;
   const auto closed = std::exchange(connection_, nullptr);
   closed->closed_by_host([this, closed] {

@@ -70,6 +70,9 @@ class Host {
   /// The controller counts on this host's heartbeats without hearing them.
   void credit();
   void end_credit();
+  /// Nobody will read what it says for a while: it beats into the void no more, its lease runs on.
+  void mute();
+  void end_mute();
 
   struct Worker {
     Generation generation;
@@ -134,6 +137,8 @@ class Host {
   std::uint32_t pids_ = 1000;
   std::uint64_t received_ = 0;
   bool credited_ = false;
+  std::shared_ptr<Connection> muted_;  ///< the connection on which it is
+  Instant muted_at_{};                 ///< by its own clock
   Generation newest_seen_;
   std::uint64_t newest_incarnation_ = 0;  ///< that this agent has heard
   Instant undead_until_{};

@@ -54,6 +54,21 @@ void Host::end_credit() {
   feed(agent::QuietUntil{own_now() + next, own_now() - heard});
 }
 
+void Host::mute() {
+  if (setting_.single_beats || credited_ || muted_ || !agent_ || !connection_ || frozen_since_) {
+    return;
+  }
+  muted_ = connection_;
+  muted_at_ = own_now();
+  feed(agent::QuietUntil{own_now() + kAlways, muted_at_});
+}
+
+void Host::end_mute() {
+  const auto muted = std::exchange(muted_, nullptr);
+  if (!muted || muted != connection_ || credited_) return;
+  feed(agent::QuietUntil{own_now() + rng_.between(0ns, setting_.heartbeat), muted_at_});
+}
+
 /// One that is credited sends this one all the same: there is something to be told.
 void Host::beat() {
   if (!credited_) return;

@@ -159,14 +159,24 @@ bool Injector::apply_to_controller(Fault fault, nanoseconds lasts) {
       world_.all_lines_changed();
       soon([this, &station, length] {
         station.freeze();
+        mute_soon(station);
         heal_after(length, [this, &station] {
           controller_busy_ = false;
+          world_.end_mute_all();
           station.thaw();
         });
       });
       return true;
     }
   }
+}
+
+/// A beat of each is on its way by then, so that TCP sees that it does not arrive.
+void Injector::mute_soon(const Station& station) {
+  constexpr nanoseconds kOneBeat = 250ms;
+  world_.queue().after(kOneBeat, [this, &station] {
+    if (station.is_frozen() || station.cuts() > 0) world_.mute_all(station);
+  });
 }
 
 bool Injector::partition(nanoseconds lasts) {
@@ -176,8 +186,10 @@ bool Injector::partition(nanoseconds lasts) {
   world_.all_lines_changed();
   soon([this, &station, lasts] {
     station.cut_off();
+    mute_soon(station);
     heal_after(lasts, [this, &station] {
       controller_busy_ = false;
+      world_.end_mute_all();
       station.reconnect();
       world_.all_healed(station);
     });
@@ -217,9 +229,16 @@ bool Injector::let_two_live(nanoseconds lasts) {
 
 void Injector::come_back(Station& old) {
   constexpr nanoseconds kLastWords = 5s;
+  constexpr std::uint32_t kDialsAgainPercent = 10;
   world_.note("two_controllers", "the old one is back");
   old.reconnect();
   world_.all_healed(old);
+  // Whoever dials now may reach either of the two.
+  for (auto& [id, host] : world_.hosts()) {
+    if (!rng_.chance(kDialsAgainPercent)) continue;
+    world_.line_changed(id);
+    soon([&host = *host] { host.reset_connection(); });
+  }
   heal_after(kLastWords, [this, &old] {
     controller_busy_ = false;
     old.kill();

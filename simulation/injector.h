@@ -15,6 +15,7 @@
 
 namespace dlaunch::simulation {
 
+class Station;
 class World;
 
 /// Draws from dice of its own, so that the faults of a seed do not depend on how the job does.
@@ -47,6 +48,7 @@ class Injector {
   bool kill_controller();
   bool let_two_live(nanoseconds lasts);
   void come_back(Station& old);
+  void mute_soon(const Station& station);
   bool disturb(Host& host, nanoseconds lasts, const std::function<void(Line&)>& begin,
                const std::function<void(Line&)>& end);
   /// After what was on its way has arrived: what happens now must not undo what was credited.

@@ -174,6 +174,7 @@ void Station::connection_closed(HostId host, const std::shared_ptr<Connection>& 
 
 void Station::perform(control::SendToHosts& c) {
   const bool beat = c.frame.has_beat();
+  check_journal(c.frame);
   if (c.frame.has_assign()) c.frame.mutable_assign()->set_token("token");
   const auto kind = beat ? Connection::Kind::beat : Connection::Kind::frame;
   const auto frame = std::make_shared<const protocol::ControllerFrame>(std::move(c.frame));
@@ -207,6 +208,21 @@ void Station::perform(control::CloseConnection& c) {
   session.credited = false;
   loud_.erase(c.host);
   beats_by_need();
+}
+
+/// S10: what has an outside effect is in the journal before; aborts alone are not.
+void Station::check_journal(const protocol::ControllerFrame& frame) {
+  const Generation generation{frame.generation()};
+  const bool effect = frame.has_prepare() || frame.has_inspect_checkpoints() ||
+                      frame.has_find_mark() || frame.has_assign() || frame.has_go();
+  if (effect && !run_db_.holds(generation)) {
+    watcher_.broken("S10: generation " + std::to_string(generation.value) +
+                    " begins before it is in the journal");
+  }
+  if (frame.has_commit() && !run_db_.holds(generation, Step{frame.commit().step()})) {
+    watcher_.broken("S10: step " + std::to_string(frame.commit().step()) +
+                    " is committed before it is in the journal");
+  }
 }
 
 // ---- heartbeats that are credited

@@ -75,9 +75,7 @@ class Station {
 
   [[nodiscard]] bool alive() const { return alive_; }
   [[nodiscard]] bool is_frozen() const { return frozen_since_.has_value(); }
-  [[nodiscard]] bool answers() const {
-    return alive_ && !ended_ && !frozen_since_ && cuts_ == 0 && has_run_db_;
-  }
+  [[nodiscard]] bool answers() const { return alive_ && !ended_ && !frozen_since_ && cuts_ == 0; }
   [[nodiscard]] bool ended() const { return ended_; }
   [[nodiscard]] const std::uint32_t& cuts() const { return cuts_; }
   [[nodiscard]] Incarnation incarnation() const { return incarnation_; }
@@ -98,6 +96,7 @@ class Station {
   void run();
   void arm();
   void check_deadline();
+  void check_journal(const protocol::ControllerFrame& frame);
   void consider_credit(HostId host, Session& session, std::optional<Instant> acknowledged);
   void beats_by_need();
 

@@ -1,6 +1,7 @@
 #include "simulation/storage.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 
 namespace dlaunch::simulation {
 namespace {
@@ -56,9 +57,20 @@ void RunDb::write_all() {
   if (full_) return complain();
   auto batch = std::exchange(waiting_, {});
   for (auto& entry : batch) {
+    note(entry.row);
     rows_.push_back(std::move(entry.row));
     entry.answer(true);
   }
+}
+
+void RunDb::note(const launcher::controller::JournalRow& row) {
+  const auto content = nlohmann::json::parse(row.json, nullptr, false);
+  if (!content.is_object() || !content.contains("generation")) return;
+  const Generation generation{content.value("generation", std::uint64_t{0})};
+  if (row.kind == "generation") generations_.insert(generation);
+  if (row.kind != "committing") return;
+  const auto& commit = content.contains("commit") ? content["commit"] : content;
+  commits_.insert({generation, Step{commit.value("step", std::uint64_t{0})}});
 }
 
 void RunDb::complain() {

@@ -52,6 +52,13 @@ class RunDb {
   void set_full(bool full);
   [[nodiscard]] bool is_full() const { return full_; }
   [[nodiscard]] const std::vector<launcher::controller::JournalRow>& rows() const { return rows_; }
+  /// The generation, or its commit of this step, was decided on disk.
+  [[nodiscard]] bool holds(Generation generation) const {
+    return generations_.contains(generation);
+  }
+  [[nodiscard]] bool holds(Generation generation, Step commit) const {
+    return commits_.contains({generation, commit});
+  }
   /// The process that wrote is gone, and with it what it had not written.
   void forget_waiting() { waiting_.clear(); }
 
@@ -61,12 +68,15 @@ class RunDb {
     Answer answer;
   };
   void write_all();
+  void note(const launcher::controller::JournalRow& row);
   void complain();
 
   EventQueue& queue_;
   bool full_ = false;
   bool complaining_ = false;
   std::vector<launcher::controller::JournalRow> rows_;
+  std::set<Generation> generations_;
+  std::set<std::pair<Generation, Step>> commits_;
   std::deque<Waiting> waiting_;
 };
 

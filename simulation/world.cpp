@@ -94,35 +94,40 @@ void World::run_until(Instant limit) {
 /// L1 and L2, within the stated time.
 void World::check_liveness() {
   const auto limit = queue_.now() + scenario_.heal_within;
-  while (!ended_ && !is_recovered() && queue_.now() < limit) {
+  auto missing = why_not_recovered();
+  while (!ended_ && !missing.empty() && queue_.now() < limit) {
     run_until(std::min(limit, queue_.now() + 1s));
+    missing = why_not_recovered();
   }
   if (ended_) {
     if (outcome_.sentence.empty()) broken("L1: the job ended without a reason");
-    return;
+  } else if (!missing.empty()) {
+    broken("L1: " + std::to_string(scenario_.heal_within / 1s) +
+           " s after the last fault: " + missing);
   }
-  if (is_recovered()) return;
-  broken("L1: " + std::to_string(scenario_.heal_within / 1s) +
-         " s after the last fault the job is " + to_string(station().state()) + ": " +
-         station().machine().job().reason);
-  const auto* gang = newest_gang();
-  if (gang != nullptr && gang->is_training()) broken("L2: the controller does not know it");
 }
 
-/// The newest generation trains, is the one that the controller means, and nothing else lives.
-bool World::is_recovered() {
-  if (!station().alive() || station().state() != job::JobState::running) return false;
-  const auto* gang = newest_gang();
-  if (gang == nullptr || !gang->is_training() || gang->alive() < gang->world_size()) return false;
-  if (gangs_.rbegin()->first != station().generation()) return false;
-  std::size_t workers = 0;
-  for (const auto& [id, host] : hosts_) {
-    for (const auto& [rank, worker] : host->workers()) {
-      if (worker.generation != station().generation()) return false;
-      ++workers;
-    }
+/// The newest generation trains, is the one that the controller means, and nothing else lives;
+/// empty, or what is missing for that.
+std::string World::why_not_recovered() {
+  if (!station().alive()) return "there is no controller";
+  const auto state = station().state();
+  if (state != job::JobState::running) {
+    return std::string("the job is ") + to_string(state) + ": " + station().machine().job().reason;
   }
-  return workers == gang->world_size();
+  const auto* gang = newest_gang();
+  if (gang == nullptr || gangs_.rbegin()->first != station().generation()) {
+    return "L2: the newest workers are not of the controller's generation";
+  }
+  if (!gang->is_training() || gang->alive() < gang->world_size()) return "it does not train";
+  for (const auto& [id, host] : hosts_) {
+    if (host->workers().empty()) continue;
+    const auto generation = host->workers().begin()->second.generation;
+    if (generation == station().generation()) continue;
+    return "L2: on " + name_of_host(id) + " workers of generation " +
+           std::to_string(generation.value) + " still live";
+  }
+  return "";
 }
 
 void World::bring_to_end() {
@@ -179,9 +184,8 @@ void World::finish_outcome() {
   outcome_.faults = injector_->applied();
   outcome_.events = queue_.count();
   check_expectations();
-  outcome_.broken = safety_.rules_broken();
+  for (const auto& rule : safety_.rules_broken()) outcome_.broken.push_back(rule);
   outcome_.hash = trace_.hash() ^ queue_.order_hash();
-  outcome_.trace.assign(trace_.newest().begin(), trace_.newest().end());
 }
 
 // ---- controllers and their lines
@@ -199,7 +203,13 @@ Station& World::start_station() {
 }
 
 Station* World::controller_to_dial() {
-  return !ended_ && station().answers() ? &station() : nullptr;
+  std::vector<Station*> answering;
+  for (auto entry = stations_.rbegin(); entry != stations_.rend(); ++entry) {
+    if (!ended_ && (*entry)->answers()) answering.push_back(entry->get());
+    if (answering.size() == 2 || entry - stations_.rbegin() == 1) break;
+  }
+  if (answering.empty()) return nullptr;
+  return answering[answering.size() == 1 ? 0 : line_dice_.below(answering.size())];
 }
 
 std::shared_ptr<Connection> World::connect(HostId host, Station& controller) {
@@ -238,6 +248,16 @@ void World::line_healed(HostId host) { flush(host); }
 
 void World::all_healed(Station&) {
   for (const auto& [id, host] : hosts_) flush(id);
+}
+
+void World::mute_all(const Station& station) {
+  for (const auto& [id, host] : hosts_) {
+    if (host->connection() && host->connection()->belongs_to == &station) host->mute();
+  }
+}
+
+void World::end_mute_all() {
+  for (const auto& [id, host] : hosts_) host->end_mute();
 }
 
 Gang* World::newest_gang() { return gangs_.empty() ? nullptr : gangs_.rbegin()->second.get(); }
@@ -318,6 +338,9 @@ void World::note(const std::string& what, const std::string& detail) {
 
 void World::broken(std::string rule) {
   note("BROKEN", rule);
+  if (outcome_.trace.empty()) {
+    outcome_.trace.assign(trace_.newest().begin(), trace_.newest().end());
+  }
   safety_.broken(std::move(rule));
 }
 
@@ -345,6 +368,10 @@ void World::incident_changed(const job::Incident& incident) {
 
 void World::state_became(const Station& station, const job::StateBecame& state) {
   trace_.add(queue_.now(), name_of_station(station), to_string(state.state), state.reason);
+  if (state.state != job::JobState::running || &station != stations_.back().get()) return;
+  queue_.after(0ns, [this] {
+    if (auto* gang = newest_gang(); gang != nullptr && gang->is_training()) gang->taken_over();
+  });
 }
 
 void World::ended(const Station& station, int code, const std::string& sentence) {

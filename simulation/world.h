@@ -51,6 +51,9 @@ class World final : public Surroundings, public Watcher {
   void all_lines_changed();
   void line_healed(HostId host);
   void all_healed(Station& station);
+  /// The controller hears nobody: what its agents would say into the void is not sent.
+  void mute_all(const Station& station);
+  void end_mute_all();
   void note(const std::string& what, const std::string& detail);
 
   // ---- Surroundings
@@ -82,7 +85,7 @@ class World final : public Surroundings, public Watcher {
   void run_until(Instant limit);
   void bring_to_end();
   void check_liveness();
-  [[nodiscard]] bool is_recovered();
+  [[nodiscard]] std::string why_not_recovered();
   void check_end();
   void check_expectations();
   void flush(HostId host);
