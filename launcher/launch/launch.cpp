@@ -205,7 +205,7 @@ void Launch::cancel(HostRecord& host) {
 void Launch::fail(Instant now, HostRecord& host, Cause cause, std::string sentence) {
   host.starting = false;
   ++host.failures;
-DL_PROBE("a host cannot be planted for now");
+  DL_PROBE("a host cannot be planted for now");
   host.reason = sentence;
   // Neither another machine nor another build appears by waiting.
   const bool retried = cause != Cause::wrong_architecture;

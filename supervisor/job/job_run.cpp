@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "base/probe.h"
 #include "base/mutant.h"
+#include "base/probe.h"
 #include "base/units.h"
 #include "protocol/json_text.h"
 #include "supervisor/job/checkpoint_interval.h"
