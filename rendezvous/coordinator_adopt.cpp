@@ -54,6 +54,7 @@ void Coordinator::Impl::start_over_if_alone(Instant now) {
   }
   members_ = 0;
   started_ = false;
+  starts_over_ = true;
   returning_.clear();
   first_met_.clear();
   start_due_ = now + policy_.start_timeout;

@@ -44,7 +44,7 @@ void Coordinator::Impl::judge_start(Instant now) {
   const bool all_settled = std::none_of(roster_.begin(), roster_.end(),
                                         [](const auto& entry) { return is_pending(entry.second); });
   if (!all_settled && now < start_due_) return;
-  if (seats_.judge(eligible({}))) {
+  if (starts_over_ || seats_.judge(eligible({}))) {
     started_ = true;
     returning_.clear();
     out_.push_back(QuorumReached{say_ready(roster_, policy_)});

@@ -112,6 +112,7 @@ class Coordinator::Impl {
   Instant say_due_;
   bool started_ = false;
   bool hopeless_ = false;
+  bool starts_over_ = false;  ///< the job has run before: too few hosts are waited for
   bool changed_ = false;
   std::size_t members_ = 0;
   std::set<HostId> returning_;         ///< away since they were last eligible

@@ -78,6 +78,12 @@ void Controller::Impl::carry(Instant, rendezvous::Formed& c) {
   inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
 }
 
+/// Who says hello later with workers of that generation is told to end them.
+void Controller::Impl::carry(Instant, rendezvous::NobodyCameBack& c) {
+  members_.clear();
+  inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
+}
+
 void Controller::Impl::carry(Instant, job::Send& c) {
   orders_.note(c);
   send(std::move(c.hosts), c.generation, std::move(c.body));

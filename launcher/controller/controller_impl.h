@@ -97,6 +97,7 @@ class Controller::Impl {
   void carry(Instant, rendezvous::DropHost& c);
   void carry(Instant, rendezvous::StillWaiting& c) { out_.push_back(Say{std::move(c.sentence)}); }
   void carry(Instant, rendezvous::Formed& c);
+  void carry(Instant, rendezvous::NobodyCameBack& c);
   template <class JobMatter>
   void carry(Instant,
              JobMatter& c) requires std::is_constructible_v<rendezvous::Command, JobMatter> {

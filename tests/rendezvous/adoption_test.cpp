@@ -137,5 +137,18 @@ TEST_F(AdoptionTest, WhenNobodyComesBackTheStartIsCountedAnew) {
   EXPECT_EQ(formed[0].plan.generation, Generation{5});
 }
 
+TEST_F(AdoptionTest, WhenNobodyComesBackTooFewHostsAreWaitedFor) {
+  (void)until(5s);
+  std::vector<Command> last;
+  for (const auto host : {kA, kB, kC, kS}) {
+    last = step(6s, LaunchFailed{host, "refused", "nobody listens"});
+  }
+  EXPECT_TRUE(of<QuorumImpossible>(last).empty()) << "the job has run before";
+  EXPECT_EQ(of<QuorumReached>(last).size(), 1U);
+  EXPECT_EQ(of<CannotForm>(step(6s, FormAsked{{}, "start"})).size(), 1U);
+  (void)arrive(60s, kA, 0);
+  EXPECT_EQ(of<Formed>(arrive(60s, kB, 0)).size(), 1U) << "two are the minimum";
+}
+
 }  // namespace
 }  // namespace dlaunch::rendezvous
