@@ -55,12 +55,12 @@ while True:
 
 
 def load(directory):
-    """The processes that get in the way."""
-    busy = ["/bin/sh", "-c", "while :; do :; done"]
-    commands = [busy] * (2 * os.cpu_count())
-    commands += [[sys.executable, "-c", WRITER, directory / f"storm-{i}"] for i in range(2)]
-    commands += [[sys.executable, "-c", SENDER]]
-    return [subprocess.Popen(command, start_new_session=True) for command in commands]
+    """What gets in the way: one process and its children."""
+    busy = "while :; do :; done & " * (2 * os.cpu_count())
+    storm = "".join(f'"{sys.executable}" -c "$1" "{directory}/storm-{i}" & ' for i in range(2))
+    script = f'{busy}{storm}"{sys.executable}" -c "$2"'
+    return subprocess.Popen(["/bin/sh", "-c", script, "load", WRITER, SENDER],
+                            start_new_session=True)
 
 
 def hosts_toml(path, count):
@@ -97,7 +97,7 @@ def run(options, directory):
     dice = random.Random(options.seed)
     machine = ThisMachine(directory)
     hosts = hosts_toml(directory / "hosts.toml", options.hosts)
-    stops, beats, interference = [], 0, []
+    stops, beats, interference = [], 0, None
     with Job(machine, directory / "job", config(options), base={}, hostfile=hosts) as job:
         job.start()
         job.until(lambda s: s["state"] == "running", "the job runs", START_SECONDS)
@@ -123,9 +123,9 @@ def run(options, directory):
                     dice, agents, STOP_SHARE * options.lost_after / 1000, stops))
             seconds = time.monotonic() - begin
         finally:
-            for process in interference:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
+            if interference is not None:
+                os.killpg(interference.pid, signal.SIGKILL)
+                interference.wait()
         print()
         lost = job.events("host_lost", "agent_lost")
         report(options, job, beats, seconds, stops, lost)

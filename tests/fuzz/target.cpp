@@ -15,6 +15,8 @@ constexpr std::array kTargets = {
     Target{"agent_lines", agent_lines},
     Target{"bootstrap_line", bootstrap_line},
     Target{"remote_talk", remote_talk},
+    Target{"probes", probes},
+    Target{"relay_requests", relay_requests},
     Target{"hosts_toml", hosts_toml},
     Target{"host_lines", host_lines},
     Target{"host_range", host_range},

@@ -24,6 +24,10 @@ void agent_lines(std::string_view bytes);
 void bootstrap_line(std::string_view bytes);
 void remote_talk(std::string_view bytes);
 
+// What agents say to each other.
+void probes(std::string_view bytes);
+void relay_requests(std::string_view bytes);
+
 // What reads the user's files.
 void hosts_toml(std::string_view bytes);
 void host_lines(std::string_view bytes);

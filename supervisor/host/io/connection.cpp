@@ -22,6 +22,8 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr nanoseconds kPauseMin = 100ms;
 constexpr nanoseconds kPauseMax = 1s;
 constexpr nanoseconds kIdleLook = 1s;
+// After a moment in which this process did not run its timers ring before what came is read.
+constexpr nanoseconds kConfirm = 30ms;
 // Between two searches for a relay that found none.
 constexpr nanoseconds kSearchPause = 500ms;
 // A way that breaks again and again is tried less and less often.
@@ -181,6 +183,9 @@ asio::awaitable<void> Connection::watch() {
   while (!stopped_) {
     const auto now = monotonic_now();
     if (is_cut() && now >= search_due_) {
+      auto confirming = wait_to_look(now + kConfirm);
+      co_await std::move(confirming);
+      if (!is_cut()) continue;
       auto searching = search();
       co_await std::move(searching);
       search_due_ = monotonic_now() + rng_.between(kSearchPause, 2 * kSearchPause);
@@ -195,12 +200,17 @@ asio::awaitable<void> Connection::watch() {
     auto due = now + kIdleLook;
     if (const auto cut = cut_at()) due = std::min(due, std::max(*cut, search_due_));
     if (stream_ && !relayed_by_.empty()) due = std::min(due, direct_due_);
-    look_.expires_at(due);
-    auto waiting = look_.async_wait(kAwait);
-    const auto waited = co_await std::move(waiting);
-    static_cast<void>(waited);
-    if (monotonic_now() - due > kStallGap) stalled();
+    auto waiting = wait_to_look(due);
+    co_await std::move(waiting);
   }
+}
+
+asio::awaitable<void> Connection::wait_to_look(Instant due) {
+  look_.expires_at(due);
+  auto waiting = look_.async_wait(kAwait);
+  const auto waited = co_await std::move(waiting);
+  static_cast<void>(waited);
+  if (monotonic_now() - due > kStallGap) stalled();
 }
 
 /// One after the other, begun anywhere: not everybody asks the same one first.

@@ -69,6 +69,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<std::string> read_frames(Stream stream);
   boost::asio::awaitable<void> write_frames(Stream stream);
   boost::asio::awaitable<void> watch();
+  boost::asio::awaitable<void> wait_to_look(Instant due);
   boost::asio::awaitable<void> search();
   boost::asio::awaitable<void> look_for_direct(std::string reason);
   /// When another way is to be looked for; nullopt: there is nothing to look for.
