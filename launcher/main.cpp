@@ -25,6 +25,7 @@ int main(int count, char** arguments) {
                         [](const EventsOptions& o) { return show_events(o); },
                         [](const StopOptions& o) { return stop_job(o); },
                         [](const MembershipOptions& o) { return change_membership(o); },
+                        [](const CleanOptions& o) { return clean_hosts(o); },
                         [](const SimulateOptions& o) { return simulation::simulate(o); },
                         [](const KeeperOptions& o) {
                           return launcher::controller::run_keeper(o.state_directory);

@@ -27,6 +27,7 @@ constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs
   dlaunch events [JOB]                         everything that happened, one line each (--json)
   dlaunch stop [JOB]                           checkpoint, then stop (--now: no checkpoint)
   dlaunch drain | add [JOB] HOST               take a host out at a step boundary, let one in
+  dlaunch clean [HOST...]                      what ended jobs left on hosts (--dry-run)
   dlaunch simulate scenario.toml               a simulated cluster, its faults, and what comes of it
 
 A JOB is a name or an id; left out, it is the only or newest one. Each command has -h.
@@ -35,8 +36,7 @@ Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 
 )";
 
 /// Named in the contract, built later.
-const std::set<std::string> kNotAvailable = {"check", "plan",       "report",
-                                             "drill", "checkpoint", "clean"};
+const std::set<std::string> kNotAvailable = {"check", "plan", "report", "drill", "checkpoint"};
 const std::set<std::string> kJobStates = {"starting", "running",  "recovering", "waiting",
                                           "stopping", "finished", "stopped",    "failed"};
 
@@ -232,12 +232,23 @@ Options parse_add(std::vector<std::string> arguments) {
   return parse_membership(std::move(arguments), false);
 }
 
+Options parse_clean(std::vector<std::string> arguments) {
+  CleanOptions options;
+  CLI::App app("End and remove what ended jobs of this user left on hosts, their logs too.",
+               "clean");
+  app.add_option("HOST", options.hosts, "only on these hosts; default: all hosts of ended jobs");
+  app.add_flag("--dry-run", options.dry_run, "only look");
+  app.add_flag("--json", options.json, "as JSON");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
 using Parse = Options (*)(std::vector<std::string>);
 const std::map<std::string, Parse> kCommands = {
-    {"run", parse_run},       {"list", parse_list},        {"attach", parse_attach},
-    {"resume", parse_resume}, {"status", parse_status},    {"logs", parse_logs},
-    {"events", parse_events}, {"stop", parse_stop},        {"drain", parse_drain},
-    {"add", parse_add},       {"simulate", parse_simulate}};
+    {"run", parse_run},       {"list", parse_list},         {"attach", parse_attach},
+    {"resume", parse_resume}, {"status", parse_status},     {"logs", parse_logs},
+    {"events", parse_events}, {"stop", parse_stop},         {"drain", parse_drain},
+    {"add", parse_add},       {"simulate", parse_simulate}, {"clean", parse_clean}};
 
 }  // namespace
 

@@ -74,6 +74,11 @@ struct SimulateOptions {
   bool trace = false;       ///< every event of the simulated world, one line each
   bool json = false;
 };
+struct CleanOptions {
+  std::vector<std::string> hosts;  ///< empty: all hosts of ended jobs
+  bool dry_run = false;
+  bool json = false;
+};
 /// Started by dlaunch itself.
 struct KeeperOptions {
   std::string state_directory;
@@ -89,7 +94,7 @@ struct Said {
 
 using Options = std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions,
                              LogsOptions, EventsOptions, StopOptions, MembershipOptions,
-                             SimulateOptions, KeeperOptions, ControllerOptions, Said>;
+                             CleanOptions, SimulateOptions, KeeperOptions, ControllerOptions, Said>;
 
 /// `arguments` without the program's name. The first word chooses the command; anything else than a
 /// command's name is `run`.

@@ -8,10 +8,7 @@
 #include <thread>
 
 #include "base/io/thread.h"
-#include "launcher/io/local_start.h"
 #include "launcher/io/plant_conversation.h"
-#include "launcher/io/ssh_config.h"
-#include "launcher/io/ssh_shell.h"
 #include "launcher/launch/user_text.h"
 
 namespace dlaunch::launcher::io {
@@ -20,8 +17,6 @@ namespace {
 using launch::Cause;
 
 constexpr int kNonceLetters = 16;
-// `ssh -G` may run commands of the user (Match exec); a login does not wait longer for them.
-constexpr nanoseconds kSettingsWithin = 5s;
 
 std::string make_nonce() {
   std::random_device dice;
@@ -46,11 +41,8 @@ class Attempt {
         request_(job.request),
         agents_(agents),
         config_(config),
-        connecting_(request_.connect_within) {
-    where_.host = request_.name;
-    where_.address = request_.local ? "this machine" : request_.address;
-    where_.port = request_.port.value_or(22);
-    where_.user = request_.user;
+        connecting_(request_.connect_within),
+        where_(where_of(request_)) {
     where_.scratch = request_.scratch;
     where_.waited = request_.connect_within;
   }
@@ -77,7 +69,8 @@ class Attempt {
  private:
   Planting<void> plant(bool thorough, bool& started) {
     if (job_.interrupt.interrupted()) return plant_failure(Cause::cancelled, "");
-    auto shell = request_.local ? open_local() : open_ssh();
+    auto shell = open_shell(request_, config_, connecting_, job_.interrupt, where_,
+                            [this](const std::string& sentence) { notice(sentence); });
     if (!shell) return tl::unexpected(shell.error());
     report(launch::Stage::connected);
     const launch::StartScript script{
@@ -90,28 +83,6 @@ class Attempt {
     return converse(**shell, script, request_.bootstrap,
                     {request_.start_within, request_.hello_within},
                     {on_started, [this](const std::string& sentence) { notice(sentence); }});
-  }
-
-  Planting<std::unique_ptr<StartShell>> open_local() {
-    auto shell = LocalShell::open(job_.interrupt);
-    if (!shell) return tl::unexpected(shell.error());
-    return std::unique_ptr<StartShell>(std::move(*shell));
-  }
-
-  Planting<std::unique_ptr<StartShell>> open_ssh() {
-    const SshWish wish{request_.address, request_.port, request_.user, request_.identity,
-                       request_.jump};
-    const auto settings = config_.read(wish, Deadline(kSettingsWithin));
-    if (!settings) return plant_failure(Cause::ssh_config, settings.error().text());
-    for (const std::string& warning : settings->warnings) notice(warning);
-    where_.address = settings->host_name;
-    where_.port = settings->port;
-    where_.user = settings->user;
-    auto shell = SshShell::open(*settings, {request_.accept_new_host_keys}, launch::kShellCommand,
-                                connecting_, job_.interrupt);
-    if (!shell) return tl::unexpected(shell.error());
-    if (!(*shell)->notice().empty()) notice((*shell)->notice());
-    return std::unique_ptr<StartShell>(std::move(*shell));
   }
 
   void report(launch::Stage stage) {

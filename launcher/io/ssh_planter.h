@@ -11,31 +11,22 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "launcher/io/open_shell.h"
 #include "launcher/launch/event.h"
 #include "launcher/launch/start_script.h"
 #include "protocol/bootstrap.h"
 
 namespace dlaunch::launcher::io {
 
-struct PlantRequest {
+struct PlantRequest : HostReach {
   HostId host;
   std::uint64_t attempt = 0;
-  std::string name;  ///< for sentences
-  bool local = false;
-  std::string address;  ///< unused when local, as is all down to `jump`
-  std::optional<std::uint16_t> port;
-  std::string user;
-  std::string identity;
-  std::string jump;
-  bool accept_new_host_keys = false;
   std::string scratch;           ///< empty: the first usable default
   nanoseconds connect_within{};  ///< until the login is done
   nanoseconds start_within = 60s;
   nanoseconds hello_within = 15s;
   protocol::Bootstrap bootstrap;
 };
-
-class SshConfig;
 
 /// Something the user should know: a host key that was accepted, a setting that is not honoured.
 struct PlantNotice {

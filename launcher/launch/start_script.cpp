@@ -2,6 +2,8 @@
 
 #include <string_view>
 
+#include "launcher/launch/shell_quote.h"
+
 namespace dlaunch::launcher::launch {
 namespace {
 
@@ -162,25 +164,6 @@ dlaunch_start() {
 }
 )sh";
 
-std::string quoted(std::string_view text) {
-  std::string result = "'";
-  for (const char letter : text) {
-    if (letter == '\'') {
-      result += R"('\'')";
-    } else {
-      result += letter;
-    }
-  }
-  return result + "'";
-}
-
-/// "~/x" means the home directory there, not here.
-std::string quoted_path(std::string_view path) {
-  if (path == "~") return "\"$HOME\"";
-  if (path.starts_with("~/")) return "\"$HOME\"/" + quoted(path.substr(2));
-  return quoted(path);
-}
-
 }  // namespace
 
 std::string magic_line(const std::string& nonce) { return "dlaunch-start 1 " + nonce; }
@@ -188,17 +171,18 @@ std::string magic_line(const std::string& nonce) { return "dlaunch-start 1 " + n
 std::string to_text(const StartScript& script) {
   std::string text(kQuickFunctions);
   // A line of its own: what a login script printed last may lack its newline.
-  text += "printf '\\n%s\\n' " + quoted(magic_line(script.nonce)) + "\n";
-  text += "dlaunch_job=" + quoted(script.job) + " dlaunch_host=" + quoted(script.host) + "\n";
+  text += "printf '\\n%s\\n' " + shell_quoted(magic_line(script.nonce)) + "\n";
+  text += "dlaunch_job=" + shell_quoted(script.job) + " dlaunch_host=" + shell_quoted(script.host) +
+          "\n";
   text += "dlaunch_hash= dlaunch_size=0\ncase $dlaunch_machine in\n";
   for (const AgentBinary& agent : script.agents) {
-    text += "  " + quoted(agent.machine) + ") dlaunch_hash=" + quoted(agent.hash) +
+    text += "  " + shell_quoted(agent.machine) + ") dlaunch_hash=" + shell_quoted(agent.hash) +
             " dlaunch_size=" + std::to_string(agent.size_bytes) + " ;;\n";
   }
   text += "esac\n";
   if (!script.thorough) {
     text += "dlaunch_quick ";
-    text += script.scratch.empty() ? "/var/tmp" : quoted_path(script.scratch);
+    text += script.scratch.empty() ? "/var/tmp" : shell_quoted_path(script.scratch);
     text += "\n";
   }
   return text + "printf 'more\\n'\n";
@@ -210,7 +194,8 @@ std::string rest_of(const StartScript& script) {
       "[ -n \"$dlaunch_hash\" ] ||\n"
       "  dlaunch_failed wrong_architecture '' \"the host is $dlaunch_machine\"\n";
   text += "dlaunch_start ";
-  text += script.scratch.empty() ? "/var/tmp /tmp \"$HOME/.cache\"" : quoted_path(script.scratch);
+  text +=
+      script.scratch.empty() ? "/var/tmp /tmp \"$HOME/.cache\"" : shell_quoted_path(script.scratch);
   return text + "\n";
 }
 

@@ -145,3 +145,31 @@ def test_a_failed_start_leaves_nothing(bed):
         job.nothing_left()
         assert not [pid for pid in namespace_pids(bed["h1"].namespace)
                     if b"dlaunch" in read_bytes(f"/proc/{pid}/cmdline")]
+
+
+def test_clean_ends_and_removes_what_an_ended_job_left_and_nothing_else(bed):
+    mark = 860_000
+    with escaping_job(bed, "clean", mark, "end") as job:
+        assert job.wait() == 0, job.output()
+        host = next(iter(bed.hosts.values()))
+        environment = {**os.environ, "DLAUNCH_JOB": job.id, "DLAUNCH_HOST": host.name}
+        left = host.popen(["sleep", str(mark + 1)], env=environment)
+        others = host.popen(["sleep", str(mark + 2)],
+                            env={**environment, "DLAUNCH_JOB": job.id + "-other"})
+        try:
+            looked = job.call("clean", "--dry-run")
+            assert looked.returncode == 0 and f"sleep {mark + 1}" in looked.stdout, looked
+            assert left.poll() is None
+            done = job.call("clean")
+            assert done.returncode == 0 and "ended 1 process" in done.stdout, done
+            assert "removed " in done.stdout and job.id in done.stdout
+            assert left.wait(SECONDS) == -signal.SIGTERM
+            assert others.poll() is None, "another job's process is not touched"
+            again = job.call("clean")
+            assert again.returncode == 0
+            assert again.stdout.count("nothing is left") == len(bed.hosts), again.stdout
+            assert job.call("clean", "no-such-host").returncode == 64
+        finally:
+            for process in (left, others):
+                process.kill()
+                process.wait()
