@@ -44,5 +44,38 @@ TEST(Controller, StampsWhatItSaysOfHostsWithTheGeneration) {
   EXPECT_EQ(stamped, Generation{4});
 }
 
+TEST(Controller, EndsWithoutAnOrderOnceAnAgentObeysANewerOne) {
+  const auto setting = restarted();
+  Rng rng(1);
+  const auto now = Instant{} + 1h;
+  Controller controller(setting, rng, now);
+  (void)controller.step(now, Begin{});
+  AgentFrameCame came{HostId{0}, 1, {}, {}};
+  came.frame.set_job(setting.job.job_id);
+  came.frame.set_incarnation(3);
+  came.frame.mutable_hello()->set_protocol(protocol::kProtocolVersion);
+  const auto said = controller.step(now, came);
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<Superseded>(said.front()));
+  EXPECT_FALSE(controller.next_deadline());
+  EXPECT_TRUE(controller.step(now, DeadlineDue{}).empty());
+}
+
+TEST(Controller, EndsOnceAHostIsSaidToBelongToANewerOne) {
+  const auto setting = restarted();
+  Rng rng(1);
+  const auto now = Instant{} + 1h;
+  Controller controller(setting, rng, now);
+  (void)controller.step(now, Begin{});
+  const auto planted = now + setting.rendezvous.readmit;
+  (void)controller.step(planted, DeadlineDue{});
+  const launch::PlantFailed failed{HostId{0}, 1, launch::Cause::superseded, "incarnation 3"};
+  bool superseded = false;
+  for (const auto& command : controller.step(planted, LaunchReported{launch::Event{failed}})) {
+    superseded = superseded || std::holds_alternative<Superseded>(command);
+  }
+  EXPECT_TRUE(superseded);
+}
+
 }  // namespace
 }  // namespace dlaunch::launcher::controller

@@ -129,6 +129,39 @@ TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {
   EXPECT_EQ(*RunReader::open(directory.text())->end(), std::nullopt);
 }
 
+TEST(RunStore, TakesRowsOfTheNewestIncarnationOnly) {
+  const TemporaryDirectory directory;
+  auto older = open_store(directory.text());
+  ASSERT_TRUE(older.begin(owner()));
+  ASSERT_TRUE(older.write({event(1, "host_ready")}));
+  auto newer = open_store(directory.text());
+  ASSERT_TRUE(newer.begin(owner()));
+  const auto refused = older.write({event(2, "host_lost")});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().text(), HasSubstr("newer controller of this job, incarnation 2"));
+  EXPECT_TRUE(newer.write({event(2, "host_back")}));
+}
+
+TEST(RunStore, AnEndThatTheKeeperWroteLeavesTheGenerationToBeAdopted) {
+  const TemporaryDirectory directory;
+  {
+    auto store = open_store(directory.text());
+    ASSERT_TRUE(store.begin(owner()));
+    ASSERT_TRUE(store.write({JournalRow{1, "generation", R"({"generation":4,"members":[
+        {"host":"a","id":0,"first_rank":0,"workers":2,"data_address":"10.0.0.1"}],"seats":[0]})"},
+                             JournalRow{2, "running", R"({"generation":4})"},
+                             EndRow{70, "the controller died", 9}}));
+  }
+  auto store = open_store(directory.text());
+  const auto start = store.begin(owner());
+  ASSERT_TRUE(start);
+  EXPECT_FALSE(start->resumed);
+  ASSERT_TRUE(start->recovered.plan);
+  EXPECT_EQ(start->recovered.plan->world_size, 2U);
+  EXPECT_TRUE(start->recovered.ran);
+  EXPECT_TRUE(start->same_clock);
+}
+
 TEST(RunStore, AResumedJobIsNotStoppingAnyMore) {
   const auto recovered = recover({{1, "stopping", "{}"},
                                   {2, "ended", R"({"code":75})"},
