@@ -81,6 +81,7 @@ void Job::Impl::note_exit(const protocol::WorkerExited& exited, bool no_fault) {
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
+  forget_path(now, e.host);
   if (!is_member(e.host)) return;
   if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
   ranks_.host_gone(e.host);

@@ -158,6 +158,7 @@ class Job::Impl {
   void on_link(Instant now, HostId host, const protocol::Evidence& evidence);
   void on_links_broken(Instant now);
   void link_up(Instant now, HostId host, const std::string& link);
+  void forget_path(Instant now, HostId host);
   void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
   void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);
   void on_connected(Instant now, HostId host);

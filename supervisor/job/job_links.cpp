@@ -39,6 +39,11 @@ void Job::Impl::link_up(Instant now, HostId host, const std::string& link) {
   if (up.restored) out_.push_back(DataLinkJudged{host, true, {}});
 }
 
+/// Of a host that is lost the others know nothing any more; when it is back they look anew.
+void Job::Impl::forget_path(Instant now, HostId host) {
+  if (links_.up(host, kPath, now).restored) out_.push_back(DataLinkJudged{host, true, {}});
+}
+
 void Job::Impl::on_links_broken(Instant now) {
   for (const auto& broken : links_.take_broken(now)) {
     const auto time = format_duration(now - broken.since);

@@ -107,6 +107,7 @@ const std::map<std::string, Conversation::Verb>& Conversation::verbs() {
       {"failing", &C::failing},
       {"finding", &C::finding},
       {"link", &C::link},
+      {"path", &C::path},
       {"written", &C::written},
       {"committed", &C::committed},
       {"acknowledged", &C::acknowledged},

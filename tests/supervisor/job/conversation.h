@@ -33,6 +33,7 @@ namespace dlaunch::supervisor::job {
 ///   progress STEP [rank=R] [phase=P] [sequence=N] [entered] [process=T] [state=S]
 ///   exited HOST RANK [code=N] [signal=N] [oom] [finished] [ordered] [step=N] [line=T]
 ///   failing HOST RANK CATEGORY REASON | finding HOST KIND TEXT | link HOST up|down
+///   path HOST up|down            what the probes of the other hosts come to
 ///   written STEP [rank=R] | committed STEP [error=T]
 ///   acknowledged | cleaned  [LIST] | leave [LIST]: both
 ///   stop [now] [preempted] | checkpoint | regroup REASON | view
@@ -86,6 +87,7 @@ class Conversation {
   void failing(Words& words);
   void finding(Words& words);
   void link(Words& words);
+  void path(Words& words);
   void written(Words& words);
   void committed(Words& words);
   void acknowledged(Words& words);

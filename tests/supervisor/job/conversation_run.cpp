@@ -90,6 +90,13 @@ void Conversation::link(Words& words) {
   testify(id, words, std::move(evidence));
 }
 
+void Conversation::path(Words& words) {
+  const auto id = host(words.next());
+  const bool up = words.next() == "up";
+  feed(FromCoordinator{
+      rendezvous::DataPathBecame{id, up, now_ - 450ms, up ? "" : "the others do not reach it"}});
+}
+
 void Conversation::written(Words& words) {
   const auto step = std::stoull(words.next());
   for (const auto& member : plan_.members) {
