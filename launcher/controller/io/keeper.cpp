@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <deque>
+#include <optional>
 #include <utility>
 
 #include "base/io/clock.h"
@@ -61,6 +62,7 @@ class Keeper {
       const int status = watch();
       // It left by itself: the job is over, or it has said why it cannot begin.
       if (WIFEXITED(status)) return WEXITSTATUS(status);
+      if (const auto code = end_on_disk()) return *code;
       if (!may_restart()) {
         return end("the controller died " + std::to_string(limits_.restarts_max + 1) +
                    " times in a short while, the last time by signal " +
@@ -133,6 +135,14 @@ class Keeper {
       last_pulse_ = now;
       report_.reset();  // a later start is not the starter's matter any more
     }
+  }
+
+  /// It died after its last word: another would take the job for one that is resumed.
+  std::optional<int> end_on_disk() const {
+    auto reader = RunReader::open(directory_);
+    const auto end = reader ? reader->end() : std::nullopt;
+    if (!end || !*end) return std::nullopt;
+    return (*end)->code;
   }
 
   bool may_restart() {
