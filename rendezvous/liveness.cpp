@@ -62,7 +62,7 @@ std::vector<HostId> Liveness::reset(Instant now) {
   suspects_.clear();
   held_.clear();
   for (auto& [host, seen] : watched_) {
-    seen = Seen{now, now};
+    seen = Seen{std::max(seen.frame, now), std::max(seen.acknowledged, now)};
     quiet_.insert({since(seen), host});
   }
   return cleared;
