@@ -1,6 +1,9 @@
 #include "protocol/bootstrap.h"
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "protocol/json_text.h"
 
@@ -12,7 +15,15 @@ bool is_name(const std::string& text) {
          text.find('\0') == std::string::npos;
 }
 
+constexpr std::array<const char*, 3> kControls = {"auto", "dial", "ssh"};
+
 }  // namespace
+
+std::optional<Control> control_named(const std::string& name) {
+  const auto found = std::find(kControls.begin(), kControls.end(), name);
+  if (found == kControls.end()) return std::nullopt;
+  return static_cast<Control>(found - kControls.begin());
+}
 
 std::string to_line(const Bootstrap& bootstrap) {
   nlohmann::json addresses = nlohmann::json::array();
@@ -28,6 +39,7 @@ std::string to_line(const Bootstrap& bootstrap) {
       {"first", bootstrap.first},
       {"secret", bootstrap.secret_hex},
       {"addresses", addresses},
+      {"control", kControls.at(static_cast<std::size_t>(bootstrap.control))},
       {"scratch", bootstrap.scratch},
       {"lease_seconds", to_seconds(bootstrap.lease)},
       {"on_lease_end", bootstrap.stop_on_lease_end ? "stop" : "keep"},
@@ -65,6 +77,9 @@ Result<Bootstrap> parse_bootstrap(const std::string& line) {
     bootstrap.data_address = json.value("data_address", "");
     bootstrap.data_interface = json.value("data_interface", "");
     bootstrap.login_environment = json.value("login_environment", false);
+    const auto control = control_named(json.value("control", "auto"));
+    if (!control) return wrong("control is none of auto, dial, ssh");
+    bootstrap.control = *control;
   } catch (const nlohmann::json::exception&) {
     return wrong("a key is missing or of the wrong type");
   }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,24 @@ struct ControllerAddress {
   std::uint16_t port = 0;
 };
 
+/// How an agent's frames reach its controller.
+enum class Control {
+  automatic,  ///< it dials; where that does not work, over the connection that planted it
+  dial,
+  ssh,  ///< only over the connection that planted it
+};
+/// As in hosts.toml.
+[[nodiscard]] std::optional<Control> control_named(const std::string& name);
+
 struct Bootstrap {
   std::string job;
   std::string host;
   HostId host_id;
   Incarnation incarnation;
   std::string build;
-  std::string secret_hex;  ///< this host's derived key
-  std::vector<ControllerAddress> addresses;
+  std::string secret_hex;                    ///< this host's derived key
+  std::vector<ControllerAddress> addresses;  ///< with Control::ssh only to find the own address by
+  Control control = Control::automatic;
   bool first = false;   ///< nothing of this job can be on the host yet
   std::string scratch;  ///< filled by the planter: `<scratch>/dlaunch-<uid>` on that host
   nanoseconds lease = 60s;

@@ -222,7 +222,7 @@ void read_network(Section section, NetworkSpec& network) {
   checked(section, "controller_address", network.controller_address, is_numeric_address,
           "a numeric address of this machine, like 10.0.0.1");
   read_ports(section, network);
-  section.choice("control", network.control, {"auto", "dial"}, {"ssh"});
+  section.choice("control", network.control, {"auto", "dial", "ssh"});
   std::string keys = "strict";
   section.choice("host_keys", keys, {"strict", "accept-new"});
   network.host_keys = keys == "strict" ? HostKeys::strict : HostKeys::accept_new;

@@ -19,6 +19,8 @@ rendezvous::Coordinator coordinator_of(const Setting& setting, Instant now) {
   return rendezvous::Coordinator(setting.rendezvous, recovered.last_generation, now);
 }
 
+constexpr const char* kOverSsh = "its control runs over the SSH connection";
+
 }  // namespace
 
 Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
@@ -62,13 +64,14 @@ std::vector<Controller::HostView> Controller::Impl::hosts() const {
     views.push_back({id,
                      host.name,
                      seen.state,
-                     seen.reason,
+                     host.over_ssh && seen.reason.empty() ? kOverSsh : seen.reason,
                      seen.last_heard,
                      host.agent_pid,
                      {blind.begin(), blind.end()},
                      host.facts.scratch(),
                      host.connection != 0,
-                     host.heartbeats});
+                     host.heartbeats,
+                     host.connection != 0 && host.over_ssh});
   }
   return views;
 }
@@ -78,7 +81,8 @@ std::vector<Controller::HostView> Controller::Impl::hosts() const {
 void Controller::Impl::on(Instant now, const Begin&) {
   // Agents of an earlier incarnation find their way back by themselves; the others are planted.
   if (setting_.incarnation.value > 1 && !DL_MUTANT("readmit_ignored")) {
-    plant_due_ = met_until_ = now + setting_.rendezvous.readmit;
+    met_until_ = now + setting_.rendezvous.readmit;
+    plant_due_ = setting_.agents_dial ? *met_until_ : now;
   } else {
     inner_.push_back(launch::Event{launch::StartAll{}});
   }

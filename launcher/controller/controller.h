@@ -36,6 +36,7 @@ struct Setting {
   std::map<HostId, HostWish> host_wishes;
   std::map<std::string, Content> own_files;  ///< those of the job's files that are here, by path
   nanoseconds heartbeat = 100ms;
+  bool agents_dial = true;  ///< false: they wait for connections from here
 };
 
 [[nodiscard]] protocol::Welcome welcome_for(const Setting& setting, HostId host);
@@ -63,6 +64,7 @@ class Controller {
     std::string scratch;
     bool connected = false;
     std::uint64_t heartbeats = 0;  ///< that came since this controller began
+    bool over_ssh = false;         ///< its frames go over the connection that planted it
   };
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const;

@@ -18,7 +18,15 @@ void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
   host.connection = 0;
   --connected_;
   tell(rendezvous::Closed{e.host, e.reason});
+  if (host.over_ssh) reach_again(e.host, e.reason);
   left(e.host);
+}
+
+/// Its agent has no way back of its own.
+void Controller::Impl::reach_again(HostId id, const std::string& why) {
+  if (leave_due_) return;
+  const auto said = hosts_.at(id).name + ": its connection over SSH has ended: " + why;
+  inner_.push_back(launch::Event{launch::Replant{id, said, true}});
 }
 
 void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
@@ -74,6 +82,10 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
   send({e.host}, newest_, std::move(welcome));
   if (leave_due_) return order_to_leave({e.host});
   inner_.push_back(launch::Event{launch::HelloSeen{e.host}});
+  if (host.over_ssh && !hello.relayed_by().empty()) {
+    reach_again(e.host, hello.relayed_by() + " relays meanwhile");
+  }
+  host.over_ssh = hello.over_ssh();
   const auto running = newest_running(hello);
   tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by()});
   if (!same) peers_.gone(now, e.host);

@@ -39,6 +39,7 @@ class Controller::Impl {
     std::uint64_t agent = 0;
     std::uint32_t agent_pid = 0;
     std::uint64_t heartbeats = 0;
+    bool over_ssh = false;  ///< its newest connection
     protocol::Facts facts;
   };
   using Inner = std::variant<launch::Event, rendezvous::Event, supervisor::job::Event>;
@@ -65,6 +66,7 @@ class Controller::Impl {
   void on(Instant now, const AgentFrameCame& e);
 
   // ---- agents
+  void reach_again(HostId id, const std::string& why);
   void on_hello(Instant now, const AgentFrameCame& e, Host& host);
   void on_ready(Instant now, const AgentFrameCame& e, Host& host);
   void on_judged(HostId id, const Preflight::Verdict& verdict);

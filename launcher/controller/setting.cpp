@@ -228,6 +228,7 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
   rendezvous.spare_first = train.recovery.spare_first;
   rendezvous.quarantine = train.recovery.quarantine;
   setting.launch.connect_timeout = files.hosts.network.connect_timeout;
+  setting.agents_dial = files.hosts.network.control != "ssh";
 
   setting.welcome.set_heartbeat_ms(std::max(in_milliseconds(setting.heartbeat), 1U));
   setting.welcome.set_lease_ms(in_milliseconds(setting.job.lease));

@@ -36,7 +36,8 @@ json host_json(const Controller::HostView& host, json ranks, Instant now) {
                 {"ranks", std::move(ranks)},   {"last_heartbeat_seconds", nullptr},
                 {"reason", host.reason},       {"blind_sensors", host.blind_sensors},
                 {"connected", host.connected}, {"agent_pid", nullptr},
-                {"scratch", host.scratch},     {"heartbeats", host.heartbeats}};
+                {"scratch", host.scratch},     {"heartbeats", host.heartbeats},
+                {"over_ssh", host.over_ssh}};
   if (host.last_heard) shown["last_heartbeat_seconds"] = to_seconds(now - *host.last_heard);
   if (host.agent_pid != 0) shown["agent_pid"] = host.agent_pid;
   return shown;

@@ -19,6 +19,7 @@ class LocalShell final : public StartShell {
 
   [[nodiscard]] Planting<void> write(std::string_view bytes, const Deadline& deadline) override;
   [[nodiscard]] Planting<std::string> read(const Deadline& deadline) override;
+  [[nodiscard]] int descriptor() const override { return child_.input.get(); }
   [[nodiscard]] std::string errors() override;
 
  private:

@@ -68,9 +68,10 @@ class Conversation {
     return {};
   }
 
-  Planting<void> await_welcome(const Deadline& deadline) {
-    const auto welcomed = expect_one<launch::AgentWelcomed>(deadline);
-    if (welcomed) return {};
+  Planting<std::optional<Tunnel>> await_welcome(const Deadline& deadline) {
+    const auto welcomed = expect<launch::AgentWelcomed, launch::AgentTunnel>(deadline);
+    if (welcomed && std::holds_alternative<launch::AgentWelcomed>(*welcomed)) return std::nullopt;
+    if (welcomed) return Tunnel{talk_.take_rest()};
     if (welcomed.error().cause != Cause::silent) return tl::unexpected(welcomed.error());
     return plant_failure(Cause::cannot_dial_back,
                          dialing_.empty() ? "" : "it last dialled " + dialing_);
@@ -129,20 +130,20 @@ class Conversation {
 
 }  // namespace
 
-Planting<void> converse(StartShell& shell, const launch::StartScript& script,
-                        protocol::Bootstrap bootstrap, ConversationLimits limits,
-                        const ConversationReports& reports) {
+Planting<std::optional<Tunnel>> converse(StartShell& shell, const launch::StartScript& script,
+                                         protocol::Bootstrap bootstrap, ConversationLimits limits,
+                                         const ConversationReports& reports) {
   const Deadline start(limits.start);
   Conversation conversation(shell, script, reports);
   const auto facts = conversation.begin(start);
   if (!facts) return tl::unexpected(facts.error());
   if (!facts->has_agent) {
     const auto copied = conversation.send_agent(*facts, start);
-    if (!copied) return copied;
+    if (!copied) return tl::unexpected(copied.error());
   }
   bootstrap.scratch = facts->directory;
   const auto handed = conversation.hand_over(bootstrap, start);
-  if (!handed) return handed;
+  if (!handed) return tl::unexpected(handed.error());
   reports.started();
   return conversation.await_welcome(Deadline(limits.hello));
 }

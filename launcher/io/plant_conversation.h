@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "launcher/io/plant_failure.h"
@@ -22,9 +23,17 @@ struct ConversationReports {
   std::function<void(const std::string&)> notice;  ///< for the user
 };
 
-/// Returns when the agent was welcomed.
-[[nodiscard]] Planting<void> converse(StartShell& shell, const launch::StartScript& script,
-                                      protocol::Bootstrap bootstrap, ConversationLimits limits,
-                                      const ConversationReports& reports);
+/// The agent's frames are to be carried over the shell from here on.
+struct Tunnel {
+  std::string first_bytes;  ///< that came already
+};
+
+/// Returns when the agent was welcomed, or with a Tunnel when it cannot reach the controller
+/// itself.
+[[nodiscard]] Planting<std::optional<Tunnel>> converse(StartShell& shell,
+                                                       const launch::StartScript& script,
+                                                       protocol::Bootstrap bootstrap,
+                                                       ConversationLimits limits,
+                                                       const ConversationReports& reports);
 
 }  // namespace dlaunch::launcher::io

@@ -1,5 +1,6 @@
 #include "launcher/io/ssh_planter.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <list>
@@ -9,6 +10,7 @@
 
 #include "base/io/thread.h"
 #include "launcher/io/plant_conversation.h"
+#include "launcher/io/tunnel.h"
 #include "launcher/launch/user_text.h"
 
 namespace dlaunch::launcher::io {
@@ -33,6 +35,12 @@ struct Job {
   Interrupt interrupt;
 };
 
+/// What an attempt leaves behind where the agent cannot dial back.
+struct OpenTunnel {
+  std::unique_ptr<StartShell> shell;
+  std::string first_bytes;
+};
+
 /// One attempt, on one thread.
 class Attempt {
  public:
@@ -47,7 +55,9 @@ class Attempt {
     where_.waited = request_.connect_within;
   }
 
-  void carry_out() {
+  /// nullopt also when it failed.
+  std::optional<OpenTunnel> carry_out(bool tunnel_allowed) {
+    tunnel_allowed_ = tunnel_allowed;
     bool started = false;
     auto done = plant(false, started);
     // An agent that was found there and never spoke may be what a crash of the host left of one.
@@ -57,13 +67,14 @@ class Attempt {
     }
     if (done) {
       job_.post(launch::Planted{request_.host, request_.attempt});
-      return;
+      return std::move(tunnel_);
     }
     const Cause cause = job_.interrupt.interrupted() ? Cause::cancelled : done.error().cause;
     where_.detail = done.error().detail;
     if (!done.error().scratch.empty()) where_.scratch = done.error().scratch;
     job_.post(launch::PlantFailed{request_.host, request_.attempt, cause,
                                   launch::sentence(cause, where_)});
+    return std::nullopt;
   }
 
  private:
@@ -80,9 +91,21 @@ class Attempt {
       started = true;
       report(launch::Stage::started);
     };
-    return converse(**shell, script, request_.bootstrap,
-                    {request_.start_within, request_.hello_within},
-                    {on_started, [this](const std::string& sentence) { notice(sentence); }});
+    auto talked = converse(**shell, script, request_.bootstrap,
+                           {request_.start_within, request_.hello_within},
+                           {on_started, [this](const std::string& sentence) { notice(sentence); }});
+    if (!talked) return tl::unexpected(talked.error());
+    if (!*talked) return {};
+    if (!tunnel_allowed_) {
+      return plant_failure(Cause::cannot_dial_back,
+                           "the SSH connections of " + std::to_string(Planter::kTunnelsMax) +
+                               " other hosts carry their frames already, which is the most");
+    }
+    if (request_.bootstrap.control == protocol::Control::automatic) {
+      notice("it cannot dial this machine, so its control runs over the SSH connection");
+    }
+    tunnel_.emplace(OpenTunnel{std::move(*shell), std::move((*talked)->first_bytes)});
+    return {};
   }
 
   void report(launch::Stage stage) {
@@ -96,6 +119,8 @@ class Attempt {
   SshConfig& config_;
   Deadline connecting_;
   launch::Where where_;
+  bool tunnel_allowed_ = false;
+  std::optional<OpenTunnel> tunnel_;
 };
 
 }  // namespace
@@ -116,10 +141,16 @@ class Planter::Pool {
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    for (auto& carried : carried_) carried->job->interrupt.interrupt();
+    for (auto& carried : carried_) carried->thread.join();
   }
 
   void add(std::unique_ptr<Job> job) {
     const std::lock_guard lock(mutex_);
+    // A tunnel of before is of no use any more, or the host would not be planted.
+    for (auto& carried : carried_) {
+      if (carried->job->request.host == job->request.host) carried->job->interrupt.interrupt();
+    }
     waiting_.push_back(std::move(job));
     if (idle_ < waiting_.size() && threads_.size() < kThreadsMax) start_thread();
     changed_.notify_one();
@@ -136,6 +167,33 @@ class Planter::Pool {
   }
 
  private:
+  struct Carried {
+    std::unique_ptr<Job> job;
+    std::unique_ptr<StartShell> shell;  ///< uses the job's interrupt
+    std::string first_bytes;
+    std::atomic<bool> done = false;
+    std::thread thread;
+  };
+
+  /// With the lock held.
+  void carry(std::unique_ptr<Job> job, OpenTunnel tunnel) {
+    for (auto one = carried_.begin(); one != carried_.end();) {
+      const bool done = (*one)->done;
+      if (done) (*one)->thread.join();
+      one = done ? carried_.erase(one) : std::next(one);
+    }
+    auto& carried = *carried_.emplace_back(std::make_unique<Carried>());
+    carried.job = std::move(job);
+    carried.shell = std::move(tunnel.shell);
+    carried.first_bytes = std::move(tunnel.first_bytes);
+    carried.thread = thread_without_signals([this, &carried] {
+      pass_bytes(*carried.shell, std::move(carried.first_bytes), carried.job->request.controller);
+      carried.shell.reset();
+      --tunnels_;
+      carried.done = true;
+    });
+  }
+
   /// SIGPIPE of a broken connection is an error code.
   void start_thread() {
     threads_.push_back(thread_without_signals([this] { work(); }));
@@ -152,9 +210,13 @@ class Planter::Pool {
       waiting_.pop_front();
       const auto job = std::prev(running_.end());
       lock.unlock();
-      Attempt(**job, agents_, *config_).carry_out();
+      const bool allowed = ++tunnels_ <= kTunnelsMax + kThreadsMax;
+      auto tunnel = Attempt(**job, agents_, *config_).carry_out(allowed);
+      if (!tunnel) --tunnels_;
       lock.lock();
+      auto finished = std::move(*job);
       running_.erase(job);
+      if (tunnel) carry(std::move(finished), std::move(*tunnel));
     }
   }
 
@@ -165,6 +227,8 @@ class Planter::Pool {
   std::deque<std::unique_ptr<Job>> waiting_;
   std::list<std::unique_ptr<Job>> running_;
   std::vector<std::thread> threads_;
+  std::list<std::unique_ptr<Carried>> carried_;
+  std::atomic<std::uint32_t> tunnels_ = 0;  ///< those that attempts may need included
   std::size_t idle_ = 0;
   bool ending_ = false;
 };

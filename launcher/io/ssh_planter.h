@@ -26,6 +26,7 @@ struct PlantRequest : HostReach {
   nanoseconds start_within = 60s;
   nanoseconds hello_within = 15s;
   protocol::Bootstrap bootstrap;
+  protocol::ControllerAddress controller;  ///< where bytes of agents that cannot dial back go
 };
 
 /// Something the user should know: a host key that was accepted, a setting that is not honoured.
@@ -42,6 +43,9 @@ class Planter {
   /// As many as the launch has in flight at once (Policy::total_max).
   static constexpr std::uint32_t kThreadsMax = 64;
 
+  /// Hosts whose frames go over their SSH connections, each with a thread of its own.
+  static constexpr std::uint32_t kTunnelsMax = 1024;
+
   /// `config` may be shared with who asks for settings early.
   Planter(std::vector<launch::AgentBinary> agents, std::shared_ptr<SshConfig> config);
   Planter(const Planter&) = delete;
@@ -51,7 +55,7 @@ class Planter {
 
   /// `post` is called on a thread of the pool, several times, also before this returns.
   void plant(PlantRequest request, std::function<void(PlantOutcome)> post);
-  /// Ends what is under way for this host; its outcome is PlantFailed, cancelled.
+  /// Ends what is under way for this host; its outcome is PlantFailed, cancelled. A tunnel stays.
   void cancel(HostId host);
 
  private:

@@ -216,7 +216,7 @@ Planting<std::string> SshShell::read(const Deadline& deadline) {
   drain_errors();
   if (interrupt_.interrupted()) return plant_failure(Cause::cancelled, "");
   if (ready == SSH_EOF) return std::string();
-  if (ready < 0) return broken(Cause::closed_before_banner, deadline);
+  if (ready < 0) return plant_failure(Cause::closed_before_banner, ssh_get_error(session_.get()));
   if (ready == 0) return plant_failure(Cause::silent, "no answer any more");
   std::array<char, 4096> buffer{};
   const int count = ssh_channel_read_nonblocking(channel_.get(), buffer.data(), buffer.size(), 0);

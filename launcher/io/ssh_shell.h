@@ -31,6 +31,7 @@ class SshShell final : public StartShell {
 
   [[nodiscard]] Planting<void> write(std::string_view bytes, const Deadline& deadline) override;
   [[nodiscard]] Planting<std::string> read(const Deadline& deadline) override;
+  [[nodiscard]] int descriptor() const override { return dialled_.socket.get(); }
   [[nodiscard]] std::string errors() override;
 
   /// For the user: a host key that was accepted; empty: none.

@@ -21,6 +21,9 @@ class StartShell {
   [[nodiscard]] virtual Planting<void> write(std::string_view bytes, const Deadline& deadline) = 0;
   /// At least one byte; empty: the other side has closed. Fails when the deadline is over.
   [[nodiscard]] virtual Planting<std::string> read(const Deadline& deadline) = 0;
+  /// Readable when `read` has something new; bytes that came with others may be waiting all the
+  /// same.
+  [[nodiscard]] virtual int descriptor() const = 0;
   /// The last bytes of its stderr, on one line.
   [[nodiscard]] virtual std::string errors() = 0;
 };

@@ -16,6 +16,7 @@ struct StartAll {};
 struct Replant {
   HostId host;
   std::string reason;
+  bool at_once = false;  ///< its agent waits for it
 };
 /// How far an attempt has come; each step once and in this order.
 enum class Stage {

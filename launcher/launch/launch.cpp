@@ -82,6 +82,7 @@ void Launch::on_replant(Instant now, const Replant& event) {
   host->starting = false;
   host->failures = 0;
   host->reason = event.reason;
+  if (event.at_once) return become_waiting_turn(*host, std::nullopt);
   become_backing_off(now, *host, pause_after_failure(Cause::silent, 0));
 }
 

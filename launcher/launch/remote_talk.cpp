@@ -53,6 +53,7 @@ std::optional<Word> word_of_agent(std::string_view line) {
   }
   if (state == "dialing") return AgentDialing{text_of(object, "address")};
   if (state == "welcomed") return AgentWelcomed{};
+  if (state == "tunnel") return AgentTunnel{};
   if (state == "notice") return HostNotice{text_of(object, "sentence")};
   if (state != "failed") return std::nullopt;
   return StartFailed{cause_named(text_of(object, "cause")), "", text_of(object, "sentence")};
@@ -70,7 +71,7 @@ Cause cause_named(std::string_view name) {
 
 std::vector<Word> RemoteTalk::take(std::string_view bytes) {
   std::vector<Word> words;
-  while (!bytes.empty() && !broken_) {
+  while (!bytes.empty() && !broken_ && !tunnel_) {
     const auto newline = bytes.find('\n');
     line_ += bytes.substr(0, newline);
     if (line_.size() > (begun_ ? kTalkLineBytesMax : kNoiseBytesMax)) {
@@ -82,6 +83,7 @@ std::vector<Word> RemoteTalk::take(std::string_view bytes) {
     take_line(to_utf8(line_), words);
     line_.clear();
   }
+  if (tunnel_) rest_ += bytes;
   return words;
 }
 
@@ -98,6 +100,7 @@ void RemoteTalk::take_line(std::string_view line, std::vector<Word>& words) {
   if (line.empty()) return;
   const auto word = line.starts_with('{') ? word_of_agent(line) : word_of_script(line);
   if (word) {
+    tunnel_ = std::holds_alternative<AgentTunnel>(*word);
     words.push_back(*word);
   } else {
     fail("the host said \"" + std::string(cut_utf8(line, kNoiseKeptBytes)) + "\"", words);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -39,13 +40,15 @@ struct AgentDialing {
   std::string address;
 };
 struct AgentWelcomed {};
+/// It cannot reach the controller by itself: what comes after this line are its bytes.
+struct AgentTunnel {};
 struct StartFailed {
   Cause cause = Cause::agent_failed;
   std::string directory;  ///< may be empty
   std::string detail;
 };
 using Word = std::variant<MoreWanted, HostFacts, AgentCopied, HostNotice, AgentStarted,
-                          AgentDialing, AgentWelcomed, StartFailed>;
+                          AgentDialing, AgentWelcomed, AgentTunnel, StartFailed>;
 
 /// Never trusts its input: what breaks the rules becomes StartFailed, once.
 class RemoteTalk {
@@ -53,6 +56,8 @@ class RemoteTalk {
   explicit RemoteTalk(std::string magic_line) : magic_line_(std::move(magic_line)) {}
 
   [[nodiscard]] std::vector<Word> take(std::string_view bytes);
+  /// What came behind AgentTunnel; from there on nothing is a line.
+  [[nodiscard]] std::string take_rest() { return std::exchange(rest_, ""); }
   /// False: not one line of ours came yet; `noise` is what came instead.
   [[nodiscard]] bool begun() const { return begun_; }
   [[nodiscard]] const std::string& noise() const { return noise_; }
@@ -65,7 +70,9 @@ class RemoteTalk {
   std::string line_;
   std::string noise_;  ///< its first bytes, for the sentence
   std::size_t noise_bytes_ = 0;
+  std::string rest_;
   bool begun_ = false;
+  bool tunnel_ = false;
   bool broken_ = false;
 };
 

@@ -36,7 +36,7 @@ void prepare_control_socket(asio::ip::tcp::socket& socket) {
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
-TlsStream::TlsStream(asio::ip::tcp::socket socket, asio::ssl::context& context)
+TlsStream::TlsStream(asio::generic::stream_protocol::socket socket, asio::ssl::context& context)
     : stream_(std::move(socket), context) {}
 
 asio::awaitable<Result<HostId>> TlsStream::accept_handshake() {

@@ -1,6 +1,7 @@
 // A byte stream over TLS 1.3 with the job's keys.
 #pragma once
 
+#include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
 #include <boost/asio/ssl/stream.hpp>
@@ -14,10 +15,11 @@ namespace dlaunch::rendezvous {
 /// Turns off delay and keepalive: liveness is counted in frames. Closes on exec.
 void prepare_control_socket(boost::asio::ip::tcp::socket& socket);
 
-/// Owns the socket; `context` outlives it.
+/// Over a TCP or a Unix socket, which it owns; `context` outlives it.
 class TlsStream final : public ByteStream {
  public:
-  TlsStream(boost::asio::ip::tcp::socket socket, boost::asio::ssl::context& context);
+  TlsStream(boost::asio::generic::stream_protocol::socket socket,
+            boost::asio::ssl::context& context);
 
   /// The server's side: who proved itself. An error when it is nobody of this job.
   [[nodiscard]] boost::asio::awaitable<Result<HostId>> accept_handshake();
@@ -30,7 +32,7 @@ class TlsStream final : public ByteStream {
   void close() override;
 
  private:
-  boost::asio::ssl::stream<boost::asio::ip::tcp::socket> stream_;
+  boost::asio::ssl::stream<boost::asio::generic::stream_protocol::socket> stream_;
 };
 
 }  // namespace dlaunch::rendezvous

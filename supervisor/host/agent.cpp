@@ -50,6 +50,7 @@ void Agent::Impl::on(Instant, const ConnectionUp& e) {
   hello.set_agent(identity_.agent);
   hello.set_agent_pid(identity_.pid);
   hello.set_relayed_by(e.relayed_by);
+  hello.set_over_ssh(e.over_ssh);
   hello.set_generation(generation_.value);
   hello.set_phase(phase());
   hello.set_aborted(aborted_);

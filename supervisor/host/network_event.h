@@ -10,6 +10,7 @@ namespace dlaunch::supervisor::host {
 /// TLS is up and mutual proof done; the machine says Hello.
 struct ConnectionUp {
   std::string relayed_by{};  ///< the host whose agent passes the bytes on; empty: none
+  bool over_ssh = false;     ///< the bytes go over the connection that planted it
 };
 /// Down, or an attempt failed; the shell dials again by itself with back-off until told to stop.
 struct ConnectionDown {

@@ -256,7 +256,8 @@ def start(bed, request):
         directory.mkdir()
         hosts = [bed[n] if n in bed.hosts else Unknown(n) for n in names]
         path = bed.hosts_toml(directory / "hosts.toml", hosts=hosts, each=each,
-                              network={"connect_timeout": "3 s", **(network or {})})
+                              network={"connect_timeout": "3 s", "control": "dial",
+                                       **(network or {})})
         job = Job(bed.login, directory, merged({"trainer": {"steps": 4}}, changes or {}),
                   hostfile=path)
         jobs.append(job)

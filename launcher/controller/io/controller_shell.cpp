@@ -201,6 +201,9 @@ void ControllerShell::plant(const launch::Plant& order) {
   for (const auto& address : candidates(parts_.addresses, host)) {
     bootstrap.addresses.push_back({address, port_});
   }
+  bootstrap.control = protocol::control_named(parts_.files.hosts.network.control)
+                          .value_or(protocol::Control::automatic);
+  request.controller = {own_listener(parts_.addresses), port_};
   bootstrap.lease = parts_.setting.job.lease;
   bootstrap.stop_on_lease_end = parts_.setting.welcome.stop_on_lease_end();
   bootstrap.data_address = host.data_address;

@@ -132,6 +132,11 @@ Result<ListenAddresses> find_listen_addresses(const config::HostsFile& hosts) {
   return addresses;
 }
 
+std::string own_listener(const ListenAddresses& addresses) {
+  const bool somewhere = !addresses.bind.empty() && addresses.bind.front() != kAny;
+  return somewhere ? addresses.bind.front() : kLoopback;
+}
+
 std::vector<std::string> candidates(const ListenAddresses& addresses,
                                     const config::HostSpec& host) {
   std::vector<std::string> list;

@@ -21,6 +21,9 @@ struct ListenAddresses {
 /// all of it.
 [[nodiscard]] Result<ListenAddresses> find_listen_addresses(const config::HostsFile& hosts);
 
+/// Where a process of this machine reaches the port.
+[[nodiscard]] std::string own_listener(const ListenAddresses& addresses);
+
 /// What this host dials, in order.
 [[nodiscard]] std::vector<std::string> candidates(const ListenAddresses& addresses,
                                                   const config::HostSpec& host);

@@ -119,7 +119,7 @@ class AgentProcess {
     handlers.dialing = [this](const std::string& address) {
       say({{"state", "dialing"}, {"address", address}});
     };
-    handlers.up = [this](const std::string& by) { driver_->put(ConnectionUp{by}); };
+    handlers.up = [this](const std::string& by, bool ssh) { driver_->put(ConnectionUp{by, ssh}); };
     handlers.down = [this](const std::string& reason) {
       say({{"state", "unreachable"}, {"reason", reason}});
       driver_->put(ConnectionDown{reason});

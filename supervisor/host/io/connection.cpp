@@ -11,6 +11,7 @@
 #include "protocol/framing.h"
 #include "protocol/limits.h"
 #include "rendezvous/io/psk.h"
+#include "supervisor/host/io/tunnel.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -22,6 +23,7 @@ constexpr auto kAwait = asio::as_tuple(asio::use_awaitable);
 constexpr nanoseconds kPauseMin = 100ms;
 constexpr nanoseconds kPauseMax = 1s;
 constexpr nanoseconds kIdleLook = 1s;
+constexpr nanoseconds kTunnelLook = 100ms;
 // After a moment in which this process did not run its timers ring before what came is read.
 constexpr nanoseconds kConfirm = 30ms;
 // Between two searches for a relay that found none.
@@ -71,6 +73,7 @@ asio::awaitable<void> Connection::run() {
     const auto stream = offer->stream;
     stream_ = stream;
     relayed_by_ = offer->relayed_by;
+    over_ssh_ = offer->over_ssh;
     received_ = 0;
     outbox_.clear();
     opened_at_ = monotonic_now();
@@ -80,7 +83,7 @@ asio::awaitable<void> Connection::run() {
     look_.cancel();
     asio::co_spawn(
         context_, [self, stream]() { return self->write_frames(stream); }, asio::detached);
-    handlers_.up(relayed_by_);
+    handlers_.up(relayed_by_, over_ssh_);
     auto reading = read_frames(stream);
     const auto reason = co_await std::move(reading);
     stream->close();
@@ -113,6 +116,19 @@ asio::awaitable<std::optional<Connection::Offer>> Connection::next_stream() {
   auto wait = kPauseMin;
   while (!stopped_) {
     if (offer_) co_return std::exchange(offer_, std::nullopt);
+    dial_ = std::make_shared<Dial>(context_, tls_);
+    auto asking = through_tunnel(dial_);
+    auto tunnel = co_await std::move(asking);
+    dial_.reset();
+    if (tunnel) co_return std::move(tunnel);
+    if (bootstrap_.control == protocol::Control::ssh) {
+      handlers_.down("no SSH connection of the controller leads here");
+      pause_.expires_after(kTunnelLook);
+      auto waiting = pause_.async_wait(kAwait);
+      const auto waited = co_await std::move(waiting);
+      static_cast<void>(waited);
+      continue;
+    }
     const auto address = bootstrap_.addresses[next_++ % bootstrap_.addresses.size()];
     handlers_.dialing(address.address + " port " + std::to_string(address.port));
     dial_ = std::make_shared<Dial>(context_, tls_);
@@ -162,7 +178,8 @@ void Connection::stalled() {
 }
 
 std::optional<protocol::ControllerAddress> Connection::direct_way() const {
-  if (!stream_ || !relayed_by_.empty() || path_.silent(monotonic_now())) return std::nullopt;
+  if (!stream_ || !relayed_by_.empty() || over_ssh_ || path_.silent(monotonic_now()))
+    return std::nullopt;
   return bootstrap_.addresses[next_ % bootstrap_.addresses.size()];
 }
 
@@ -242,10 +259,29 @@ asio::awaitable<void> Connection::search() {
   }
 }
 
+asio::awaitable<std::optional<Connection::Offer>> Connection::through_tunnel(
+    std::shared_ptr<Dial> dial) {
+  if (bootstrap_.control == protocol::Control::dial) co_return std::nullopt;
+  auto socket = take_tunnel(bootstrap_.directory());
+  if (!socket) co_return std::nullopt;
+  auto shaking = dial->over(std::move(*socket), bootstrap_.addresses);
+  const auto open = co_await std::move(shaking);
+  if (!open || stopped_) co_return std::nullopt;
+  if (!open->local_address.empty()) local_address_ = open->local_address;
+  Offer offer(open->stream, "");
+  offer.over_ssh = true;
+  co_return offer;
+}
+
 asio::awaitable<void> Connection::look_for_direct(std::string reason) {
   const auto index = direct_next_++ % bootstrap_.addresses.size();
   const auto present = stream_;
   const auto dial = std::make_shared<Dial>(context_, tls_);
+  auto asking = through_tunnel(dial);
+  auto tunnel = co_await std::move(asking);
+  if (tunnel && (stopped_ || stream_ != present || offer_)) co_return tunnel->stream->close();
+  if (tunnel) co_return take(std::move(*tunnel), std::move(reason));
+  if (bootstrap_.control == protocol::Control::ssh) co_return;
   auto dialing = dial->directly(bootstrap_.addresses[index]);
   const auto open = co_await std::move(dialing);
   if (!open) co_return;

@@ -29,7 +29,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Handlers {
     std::function<void(const std::string& address)> dialing;
     /// `relayed_by`: the host whose agent passes the bytes on; empty: none.
-    std::function<void(const std::string& relayed_by)> up;
+    std::function<void(const std::string& relayed_by, bool over_ssh)> up;
     std::function<void(const std::string& reason)> down;
     std::function<void(protocol::ControllerFrame)> frame;
   };
@@ -63,6 +63,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     Offer(Stream open, std::string by) : stream(std::move(open)), relayed_by(std::move(by)) {}
     Stream stream;
     std::string relayed_by;
+    bool over_ssh = false;
   };
   boost::asio::awaitable<void> run();
   boost::asio::awaitable<std::optional<Offer>> next_stream();
@@ -71,6 +72,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> watch();
   boost::asio::awaitable<void> wait_to_look(Instant due);
   boost::asio::awaitable<void> search();
+  /// nullopt: none is offered, or it leads nowhere.
+  boost::asio::awaitable<std::optional<Offer>> through_tunnel(std::shared_ptr<Dial> dial);
   boost::asio::awaitable<void> look_for_direct(std::string reason);
   /// When another way is to be looked for; nullopt: there is nothing to look for.
   [[nodiscard]] std::optional<Instant> cut_at() const;
@@ -90,6 +93,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Outbox outbox_;
   Stream stream_;
   std::string relayed_by_;  ///< of stream_
+  bool over_ssh_ = false;   ///< of stream_
   std::size_t next_ = 0;    ///< of the controller's addresses
   std::shared_ptr<Dial> dial_;
   std::optional<Offer> offer_;

@@ -4,13 +4,14 @@
 #include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 #include <utility>
 
 #include "protocol/framing.h"
-#include "rendezvous/io/tls_stream.h"
 #include "supervisor/host/io/peer_proof.h"
 
 namespace dlaunch::supervisor::host {
@@ -25,7 +26,24 @@ constexpr nanoseconds kConnectLimit = 1500ms;  // a cut network answers nothing;
 constexpr nanoseconds kHandshakeLimit = 3s;
 constexpr nanoseconds kRelayConnectLimit = 500ms;  // it is near, and others wait for their turn
 constexpr nanoseconds kRelayLimit = 1500ms;        // it hears the controller, dials it, TLS
+constexpr nanoseconds kTunnelLimit = 5s;           // a login host and a slow link are between
 constexpr unsigned kUserTimeoutMs = 10'000;        // unacknowledged for so long: another connection
+
+/// What the kernel would send from; empty: no route there.
+std::string own_address(asio::io_context& context,
+                        const std::vector<protocol::ControllerAddress>& towards) {
+  for (const auto& one : towards) {
+    boost::system::error_code code;
+    const auto ip = asio::ip::make_address(one.address, code);
+    if (code) continue;
+    asio::ip::udp::socket socket(context);
+    socket.connect(asio::ip::udp::endpoint(ip, one.port), code);
+    if (code) continue;
+    const auto local = socket.local_endpoint(code);
+    if (!code) return local.address().to_string();
+  }
+  return "";
+}
 
 }  // namespace
 
@@ -64,11 +82,9 @@ asio::awaitable<Result<void>> Dial::connect(std::string address, std::uint32_t p
   co_return Result<void>();
 }
 
-asio::awaitable<Result<Dial::Open>> Dial::shake_hands() {
+asio::awaitable<Result<Dial::Open>> Dial::shake_hands(
+    std::shared_ptr<rendezvous::TlsStream> stream) {
   Open open;
-  boost::system::error_code ignored;
-  open.local_address = socket_.local_endpoint(ignored).address().to_string();
-  auto stream = std::make_shared<rendezvous::TlsStream>(std::move(socket_), tls_);
   shaking_ = stream;
   auto shaking = stream->connect_handshake();
   const auto shaken = co_await std::move(shaking);
@@ -86,9 +102,24 @@ asio::awaitable<Result<Dial::Open>> Dial::directly(protocol::ControllerAddress a
   const auto connected = co_await std::move(connecting);
   if (!connected) co_return failure(connected.error().code, doing);
   arm(kHandshakeLimit);
-  auto shaking = shake_hands();
+  boost::system::error_code ignored;
+  const auto local = socket_.local_endpoint(ignored).address().to_string();
+  auto shaking = shake_hands(std::make_shared<rendezvous::TlsStream>(std::move(socket_), tls_));
   auto open = co_await std::move(shaking);
   if (!open) co_return failure(open.error().code, doing + ": " + open.error().doing);
+  open->local_address = local;
+  co_return std::move(open);
+}
+
+asio::awaitable<Result<Dial::Open>> Dial::over(FileDescriptor socket,
+                                               std::vector<protocol::ControllerAddress> towards) {
+  asio::local::stream_protocol::socket tunnel(context_, asio::local::stream_protocol(),
+                                              socket.release());
+  arm(kTunnelLimit);
+  auto shaking = shake_hands(std::make_shared<rendezvous::TlsStream>(std::move(tunnel), tls_));
+  auto open = co_await std::move(shaking);
+  if (!open) co_return failure(open.error().code, "over the SSH connection: " + open.error().doing);
+  open->local_address = own_address(context_, towards);
   co_return std::move(open);
 }
 
@@ -116,9 +147,12 @@ asio::awaitable<Result<Dial::Open>> Dial::through(protocol::Peer peer,
   auto asking = ask(std::move(request), std::move(key));
   const auto asked = co_await std::move(asking);
   if (!asked) co_return failure(asked.error().code, doing + ": " + asked.error().doing);
-  auto shaking = shake_hands();
+  boost::system::error_code ignored;
+  const auto local = socket_.local_endpoint(ignored).address().to_string();
+  auto shaking = shake_hands(std::make_shared<rendezvous::TlsStream>(std::move(socket_), tls_));
   auto open = co_await std::move(shaking);
   if (!open) co_return failure(open.error().code, doing + ": " + open.error().doing);
+  open->local_address = local;
   co_return std::move(open);
 }
 

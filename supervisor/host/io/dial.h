@@ -8,11 +8,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <memory>
 #include <string>
+#include <vector>
 
+#include "base/io/file_descriptor.h"
 #include "base/result.h"
 #include "protocol/agent_wire.pb.h"
 #include "protocol/bootstrap.h"
-#include "rendezvous/io/byte_stream.h"
+#include "rendezvous/io/tls_stream.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -33,6 +35,10 @@ class Dial {
   [[nodiscard]] boost::asio::awaitable<Result<Open>> through(protocol::Peer peer,
                                                              protocol::RelayRequest request,
                                                              std::string key);
+  /// The socket leads to a `plant` that passes bytes on to the controller. `towards`: an address of
+  /// the controller; nothing is sent there.
+  [[nodiscard]] boost::asio::awaitable<Result<Open>> over(
+      FileDescriptor socket, std::vector<protocol::ControllerAddress> towards);
   /// What runs ends with an error.
   void give_up();
 
@@ -40,7 +46,7 @@ class Dial {
   boost::asio::awaitable<Result<void>> connect(std::string address, std::uint32_t port,
                                                nanoseconds limit);
   boost::asio::awaitable<Result<void>> ask(protocol::RelayRequest request, std::string key);
-  boost::asio::awaitable<Result<Open>> shake_hands();
+  boost::asio::awaitable<Result<Open>> shake_hands(std::shared_ptr<rendezvous::TlsStream> stream);
   void arm(nanoseconds limit);
 
   boost::asio::io_context& context_;

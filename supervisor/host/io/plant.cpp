@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -24,6 +25,7 @@
 #include "protocol/json_text.h"
 #include "supervisor/host/io/holder.h"
 #include "supervisor/host/io/login_environment.h"
+#include "supervisor/host/io/tunnel.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -31,6 +33,8 @@ namespace {
 using nlohmann::json;
 
 constexpr nanoseconds kWelcomeLimit = 5s;
+constexpr nanoseconds kOfferLimit = 8s;   // with the limit above less than a hello is waited for
+constexpr nanoseconds kLivingLimit = 5s;  // an agent that dials in vain looks here in between
 constexpr nanoseconds kTakeOverLimit = 5s;
 constexpr std::uint64_t kFreeBytesMin = 1024 * 1024;  // logs, sockets, the lock
 constexpr nanoseconds kLoginLimit = 5s;               // profiles that load modules take seconds
@@ -155,47 +159,106 @@ pid_t start_holder(const protocol::Bootstrap& bootstrap, const CommandLine& show
   ::_exit(run_holder(bootstrap, shown, std::move(report)));
 }
 
-/// Passes the agent's lines on until it is welcomed; the last failure is the cause of the silence.
-int follow(const protocol::Bootstrap& bootstrap, int report, pid_t holder) {
-  std::string buffer;
-  std::string reasons;  // of the newest round, one for each address
-  std::deque<std::string> newest;
-  const auto due = monotonic_now() + kWelcomeLimit;
-  while (true) {
-    const auto left = due - monotonic_now();
-    pollfd entry{report, POLLIN, 0};
-    if (left <= 0ns || ::poll(&entry, 1, static_cast<int>(left / 1ms) + 1) == 0) {
-      ::kill(holder, SIGTERM);
-      for (const auto& reason : newest) reasons += (reasons.empty() ? "" : "; ") + reason;
-      return fail("cannot_dial_back", "it cannot reach the controller (" +
-                                          (reasons.empty() ? "no answer" : reasons) +
-                                          "); is a firewall between them, or is [network] "
-                                          "controller_address wrong?");
+int become_tunnel(TunnelOffer& offer) {
+  const auto socket = offer.accept();
+  if (!socket) return fail("cannot_dial_back", socket.error().text());
+  say({{"state", "tunnel"}});
+  pass_bytes(STDIN_FILENO, STDOUT_FILENO, socket->get());
+  return 0;
+}
+
+/// An agent that is there and was only cut off from its controller goes on; nullopt: there is none,
+/// or it does not come.
+std::optional<int> serve_living(const protocol::Bootstrap& bootstrap) {
+  if (bootstrap.control == protocol::Control::dial || bootstrap.first) return std::nullopt;
+  const auto path = bootstrap.directory() + "/holder.lock";
+  const FileDescriptor lock(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  if (!lock.is_open() || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return std::nullopt;
+  auto offer = TunnelOffer::open(bootstrap.directory());
+  if (!offer) return std::nullopt;
+  pollfd entry{offer->descriptor(), POLLIN, 0};
+  if (::poll(&entry, 1, static_cast<int>(kLivingLimit / 1ms)) != 1) return std::nullopt;
+  const auto pid = std::atoi(read_file(path, 32).value_or("0").c_str());
+  say({{"state", "started"}, {"pid", std::max(pid, 0)}});
+  return become_tunnel(*offer);
+}
+
+/// Passes the agent's lines on until it is welcomed, or its bytes where it cannot reach the
+/// controller by itself.
+class Following {
+ public:
+  Following(const protocol::Bootstrap& bootstrap, int report, pid_t holder)
+      : bootstrap_(bootstrap), report_(report), holder_(holder) {}
+
+  int run() {
+    const bool only_ssh = bootstrap_.control == protocol::Control::ssh;
+    auto due = monotonic_now() + (only_ssh ? 0s : kWelcomeLimit);
+    while (true) {
+      const auto left = due - monotonic_now();
+      if (left <= 0ns) {
+        if (offer_ || bootstrap_.control == protocol::Control::dial) return give_up();
+        auto offer = TunnelOffer::open(bootstrap_.directory());
+        if (!offer) return give_up(offer.error().text());
+        offer_.emplace(std::move(*offer));
+        due = monotonic_now() + kOfferLimit;
+        continue;
+      }
+      std::array<pollfd, 2> entries{pollfd{report_, POLLIN, 0},
+                                    pollfd{offer_ ? offer_->descriptor() : -1, POLLIN, 0}};
+      if (::poll(entries.data(), entries.size(), static_cast<int>(left / 1ms) + 1) <= 0) continue;
+      if (entries[0].revents != 0) {
+        if (const auto code = listen()) return *code;
+      } else if (entries[1].revents != 0) {
+        return become_tunnel(*offer_);
+      }
     }
+  }
+
+ private:
+  /// The last failures are the cause of the silence.
+  int give_up(std::string why = "") {
+    ::kill(holder_, SIGTERM);
+    for (const auto& reason : newest_) why += (why.empty() ? "" : "; ") + reason;
+    return fail("cannot_dial_back", "it cannot reach the controller (" +
+                                        (why.empty() ? "no answer" : why) +
+                                        "); is a firewall between them, or is [network] "
+                                        "controller_address wrong?");
+  }
+
+  /// A code: it is over.
+  std::optional<int> listen() {
     std::array<char, 4096> bytes{};
-    const auto count = ::read(report, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
+    const auto count = ::read(report_, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) return std::nullopt;
     if (count <= 0) {
-      ::kill(holder, SIGTERM);
+      ::kill(holder_, SIGTERM);
       return fail("agent_failed",
-                  "the agent ended at once; its log is " + bootstrap.directory() + "/agent.log");
+                  "the agent ended at once; its log is " + bootstrap_.directory() + "/agent.log");
     }
-    buffer.append(bytes.data(), static_cast<std::size_t>(count));
-    for (auto end = buffer.find('\n'); end != std::string::npos; end = buffer.find('\n')) {
-      const auto line = json::parse(buffer.substr(0, end), nullptr, false);
-      buffer.erase(0, end + 1);
+    buffer_.append(bytes.data(), static_cast<std::size_t>(count));
+    for (auto end = buffer_.find('\n'); end != std::string::npos; end = buffer_.find('\n')) {
+      const auto line = json::parse(buffer_.substr(0, end), nullptr, false);
+      buffer_.erase(0, end + 1);
       if (!line.is_object()) continue;
       const auto state = line.value("state", "");
       if (state == "unreachable") {
-        newest.push_back(line.value("reason", ""));
-        if (newest.size() > bootstrap.addresses.size()) newest.pop_front();
+        newest_.push_back(line.value("reason", ""));
+        if (newest_.size() > bootstrap_.addresses.size()) newest_.pop_front();
         continue;
       }
       say(line);
       if (state == "welcomed") return 0;
     }
+    return std::nullopt;
   }
-}
+
+  const protocol::Bootstrap& bootstrap_;
+  int report_;
+  pid_t holder_;
+  std::optional<TunnelOffer> offer_;
+  std::string buffer_;
+  std::deque<std::string> newest_;  ///< of the newest round, one for each address
+};
 
 }  // namespace
 
@@ -219,6 +282,7 @@ int run_plant(const CommandLine& shown) {
                 made.error().text());
   }
   if (const auto newer = superseded(*bootstrap)) return fail("superseded", *newer);
+  if (const auto code = serve_living(*bootstrap)) return *code;
   if (bootstrap->login_environment) take_login_environment();
   auto lock = take_over(*bootstrap);
   if (!lock) return fail("agent_failed", lock.error().text());
@@ -231,7 +295,7 @@ int run_plant(const CommandLine& shown) {
     (void)!::pwrite(lock->get(), number.data(), number.size(), 0);
   lock->reset();
   say({{"state", "started"}, {"pid", holder}});
-  return follow(*bootstrap, report->read.get(), holder);
+  return Following(*bootstrap, report->read.get(), holder).run();
 }
 
 }  // namespace dlaunch::supervisor::host

@@ -162,7 +162,6 @@ TEST(HostsFile, RefusesWhatIsWrong) {
       {"[[host]]\nname = \"a\"\n[network]\nports = \"80-90\"\n", "from 1024 on"},
       {"[[host]]\nname = \"a\"\n[network]\nports = \"2000-1000\"\n", "expected a range"},
       {"[[host]]\nname = \"a\"\n[network]\nports = \"29600-99999\"\n", "expected a range"},
-      {"[[host]]\nname = \"a\"\n[network]\ncontrol = \"ssh\"\n", "is not available yet"},
       {"[[host]]\nname = \"a\"\n[network]\ncontroller_address = \"login\"\n", "numeric address"},
       {"[[host]]\nname = \"a\"\n[network]\nconnect_timeout = 10\n",
        "expected a duration with a unit"},
