@@ -21,9 +21,11 @@ TEST(Bootstrap, IsOneLineWhateverTheEnvironmentHolds) {
   bootstrap.scratch = "/tmp/d";
   bootstrap.addresses = {{"10.0.0.1", 29600}};
   bootstrap.stop_on_lease_end = false;
+  bootstrap.control = Control::ssh;
   const auto read = parse_bootstrap(to_line(bootstrap));
   ASSERT_TRUE(read) << read.error().text();
   EXPECT_EQ(read->incarnation, Incarnation{7});
+  EXPECT_EQ(read->control, Control::ssh);
   EXPECT_EQ(read->environment.at("A"), "two\nlines\"'\xEF\xBF\xBD");
   EXPECT_EQ(to_line(*read), to_line(bootstrap));
 }

@@ -36,6 +36,8 @@ std::string told(const std::vector<Word>& words) {
       text += "notice " + notice->sentence + "; ";
     } else if (std::holds_alternative<AgentWelcomed>(word)) {
       text += "welcomed; ";
+    } else if (std::holds_alternative<AgentTunnel>(word)) {
+      text += "tunnel; ";
     } else {
       const auto& failed = std::get<StartFailed>(word);
       text += std::string("failed ") + to_string(failed.cause) + " " + failed.directory + " " +
@@ -104,6 +106,15 @@ TEST(RemoteTalk, PassesNoticesAndCausesOn) {
                            "\"sentence\":\"no route\"}\n")),
             "failed cannot_dial_back  no route; ");
   EXPECT_EQ(told(talk.take("failed\tnew_in_a_later_version\t\tx\n")), "failed agent_failed  x; ");
+}
+
+TEST(RemoteTalk, ReadsNoLineBehindTheBeginningOfATunnel) {
+  RemoteTalk talk("magic");
+  const auto words = talk.take("magic\n{\"state\":\"tunnel\"}\n\x16\n\nbytes");
+  ASSERT_EQ(words.size(), 1);
+  EXPECT_TRUE(std::holds_alternative<AgentTunnel>(words[0]));
+  EXPECT_TRUE(talk.take(" more\n").empty());
+  EXPECT_EQ(talk.take_rest(), "\x16\n\nbytes more\n");
 }
 
 TEST(StartScript, QuotesWhatItIsTold) {
