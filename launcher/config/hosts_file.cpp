@@ -226,7 +226,7 @@ void read_network(Section section, NetworkSpec& network) {
   std::string keys = "strict";
   section.choice("host_keys", keys, {"strict", "accept-new"});
   network.host_keys = keys == "strict" ? HostKeys::strict : HostKeys::accept_new;
-  section.choice("ssh", network.ssh, {"auto", "libssh"}, {"openssh"});
+  section.choice("ssh", network.ssh, {"auto", "libssh", "openssh"});
   section.duration("connect_timeout", network.connect_timeout, kConnectTimeoutMin);
   section.finish();
 }

@@ -50,7 +50,7 @@ struct NetworkSpec {
   std::uint32_t port_first = 29600, port_last = 29899;
   std::string control = "auto";  ///< auto | dial | ssh
   HostKeys host_keys = HostKeys::strict;
-  std::string ssh = "auto";
+  std::string ssh = "auto";  ///< auto | libssh | openssh
   nanoseconds connect_timeout = 10s;
 
   friend bool operator==(const NetworkSpec&, const NetworkSpec&) = default;

@@ -63,7 +63,12 @@ LocalShell::LocalShell(Child child, Interrupt& interrupt)
 LocalShell::~LocalShell() { interrupt_.forget(); }
 
 Planting<std::unique_ptr<LocalShell>> LocalShell::open(Interrupt& interrupt) {
-  auto child = Child::start(login_shell(), Child::Wiring::one_socket);
+  return run(login_shell(), interrupt);
+}
+
+Planting<std::unique_ptr<LocalShell>> LocalShell::run(const std::vector<std::string>& argv,
+                                                      Interrupt& interrupt) {
+  auto child = Child::start(argv, Child::Wiring::one_socket);
   if (!child) return plant_failure(Cause::agent_failed, child.error().text());
   if (!interrupt.watch(child->input.get())) return plant_failure(Cause::cancelled, "");
   return std::unique_ptr<LocalShell>(new LocalShell(std::move(*child), interrupt));

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "launcher/io/child.h"
 #include "launcher/io/ssh_dial.h"
@@ -13,6 +14,9 @@ namespace dlaunch::launcher::io {
 class LocalShell final : public StartShell {
  public:
   [[nodiscard]] static Planting<std::unique_ptr<LocalShell>> open(Interrupt& interrupt);
+  /// Another program whose stdin and stdout are a shell's, like ssh.
+  [[nodiscard]] static Planting<std::unique_ptr<LocalShell>> run(
+      const std::vector<std::string>& argv, Interrupt& interrupt);
   LocalShell(const LocalShell&) = delete;
   LocalShell& operator=(const LocalShell&) = delete;
   ~LocalShell() override;

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "launcher/io/local_start.h"
+#include "launcher/io/program_shell.h"
 #include "launcher/io/ssh_shell.h"
 #include "launcher/launch/start_script.h"
 
@@ -37,10 +38,18 @@ Planting<std::unique_ptr<StartShell>> open_shell(
   const SshWish wish{reach.address, reach.port, reach.user, reach.identity, reach.jump};
   const auto settings = config.read(wish, Deadline(kSettingsWithin));
   if (!settings) return plant_failure(Cause::ssh_config, settings.error().text());
-  for (const std::string& warning : settings->warnings) notice(warning);
+  const std::string beyond = reach.ssh == "openssh" ? "" : wants_program(*settings);
   where.address = settings->host_name;
   where.port = settings->port;
   where.user = settings->user;
+  if (reach.ssh == "openssh" || (reach.ssh == "auto" && !beyond.empty())) {
+    if (!beyond.empty()) notice(beyond + ", so the ssh program is used instead of libssh");
+    auto shell = ProgramShell::open(wish, reach.accept_new_host_keys, launch::kShellCommand,
+                                    deadline, interrupt);
+    if (!shell) return tl::unexpected(shell.error());
+    return std::unique_ptr<StartShell>(std::move(*shell));
+  }
+  if (!beyond.empty()) notice(beyond + ", which libssh does not use");
   auto shell = SshShell::open(*settings, {reach.accept_new_host_keys}, launch::kShellCommand,
                               deadline, interrupt);
   if (!shell) return tl::unexpected(shell.error());

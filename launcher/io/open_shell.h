@@ -25,13 +25,15 @@ struct HostReach {
   std::string identity;
   std::string jump;
   bool accept_new_host_keys = false;
+  std::string ssh = "auto";  ///< or "libssh", "openssh": by what
 };
 
 /// What is known of the host before it is dialled, for the sentence of a failure.
 [[nodiscard]] launch::Where where_of(const HostReach& reach);
 
-/// `where` learns what SSH's settings make of the address; `notice` is told of an accepted host key
-/// and of settings that are not honoured.
+/// Over libssh, or the OpenSSH client where libssh cannot serve.
+/// `where` learns what SSH's settings make of the address; `notice` is told of an accepted host
+/// key, of settings that are not honoured, and of why the client is used.
 [[nodiscard]] Planting<std::unique_ptr<StartShell>> open_shell(
     const HostReach& reach, SshConfig& config, const Deadline& deadline, Interrupt& interrupt,
     launch::Where& where, const std::function<void(const std::string&)>& notice);

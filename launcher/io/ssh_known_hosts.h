@@ -19,7 +19,7 @@ using SshKey = std::unique_ptr<ssh_key_struct, SshKeyDeleter>;
 struct KnownKeys {
   std::vector<SshKey> good;
   std::vector<SshKey> revoked;
-  bool has_authority = false;  ///< a @cert-authority line matches: not supported
+  bool has_authority = false;  ///< a @cert-authority line matches: libssh cannot check it
 };
 
 /// As known_hosts writes a host: "[name]:port" unless the port is 22.

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "launcher/io/child.h"
+#include "launcher/launch/ssh_words.h"
 
 namespace dlaunch::launcher::io {
 namespace {
@@ -143,12 +144,6 @@ bool is_harmless(const std::string& name) {
   return !name.starts_with('-') && name.find_first_of(kForbidden) == std::string::npos;
 }
 
-void warn(const Lines& lines, SshSettings& settings) {
-  if (lines.contains("certificatefile")) {
-    settings.warnings.emplace_back("CertificateFile is not used");
-  }
-}
-
 }  // namespace
 
 SshSettings parse_settings(std::string_view text, const std::string& home) {
@@ -168,7 +163,7 @@ SshSettings parse_settings(std::string_view text, const std::string& home) {
   read_known_hosts(lines, home, settings);
   settings.host_key_alias = value_of(lines, "hostkeyalias");
   settings.proxy_command = proxy_of(lines, settings, home);
-  warn(lines, settings);
+  settings.beyond_libssh = launch::beyond_libssh(text);
   return settings;
 }
 

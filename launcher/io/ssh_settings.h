@@ -31,8 +31,8 @@ struct SshSettings {
   std::vector<std::string> known_hosts;  ///< the user's files first, then the machine's
   std::string known_hosts_new;           ///< where a new key is added; empty: nowhere
   std::string host_key_alias;
-  std::string proxy_command;          ///< for /bin/sh; empty: dialled directly
-  std::vector<std::string> warnings;  ///< settings that are not honoured
+  std::string proxy_command;  ///< for /bin/sh; empty: dialled directly
+  std::string beyond_libssh;  ///< what of it only OpenSSH can do, in words; empty: nothing
 };
 
 /// How strictly host keys are checked is said by the hosts file alone, so StrictHostKeyChecking is

@@ -137,7 +137,7 @@ Planting<void> SshShell::check_host_key(const SshSettings& settings, SshOptions 
       break;
   }
   if (!options.accept_new_host_keys) {
-    const char* authority = "; known_hosts has a host CA for it, which is not supported";
+    const char* authority = "; known_hosts has a host CA for it, which libssh cannot check";
     return plant_failure(Cause::host_key_unknown, known.has_authority ? shown + authority : shown);
   }
   if (settings.known_hosts_new.empty()) {

@@ -62,6 +62,7 @@ io::HostReach reach_of(const config::HostSpec& host, const config::NetworkSpec& 
   reach.identity = host.identity;
   reach.jump = host.jump;
   reach.accept_new_host_keys = network.host_keys == config::HostKeys::accept_new;
+  reach.ssh = network.ssh;
   return reach;
 }
 

@@ -188,6 +188,7 @@ void ControllerShell::plant(const launch::Plant& order) {
   request.jump = host.jump;
   request.accept_new_host_keys =
       parts_.files.hosts.network.host_keys == config::HostKeys::accept_new;
+  request.ssh = parts_.files.hosts.network.ssh;
   request.scratch = host.scratch;
   request.connect_within = order.connect_within;
   auto& bootstrap = request.bootstrap;

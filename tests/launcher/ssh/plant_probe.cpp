@@ -132,6 +132,7 @@ class Probe {
     request.user = host.value("user", "");
     request.identity = host.value("identity", "");
     request.jump = host.value("jump", "");
+    request.ssh = host.value("ssh", "auto");
     request.scratch = host.value("scratch", "");
     request.accept_new_host_keys = settings_.accept_new;
     request.connect_within = plant.connect_within;

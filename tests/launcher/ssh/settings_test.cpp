@@ -30,7 +30,7 @@ TEST(SshSettings, AreReadFromOpenSsh) {
                           "/etc/ssh/ssh_known_hosts"));
   EXPECT_EQ(settings.known_hosts_new, "/home/ann/.ssh/known_hosts");
   EXPECT_THAT(settings.proxy_command, IsEmpty());
-  EXPECT_THAT(settings.warnings, IsEmpty());
+  EXPECT_THAT(settings.beyond_libssh, IsEmpty());
 }
 
 TEST(SshSettings, TurnJumpsIntoAProxy) {
@@ -45,9 +45,9 @@ TEST(SshSettings, TurnJumpsIntoAProxy) {
               IsEmpty());
 }
 
-TEST(SshSettings, WarnOfWhatIsNotHonoured) {
+TEST(SshSettings, NameWhatLibsshCannotDo) {
   const auto settings = parse_settings(std::string(kText) + "certificatefile ~/c\n", "/h");
-  EXPECT_THAT(settings.warnings, ElementsAre(HasSubstr("CertificateFile")));
+  EXPECT_THAT(settings.beyond_libssh, HasSubstr("CertificateFile"));
 }
 
 TEST(SshSettings, RefuseNamesThatAShellOrOptionParserWouldMisread) {
