@@ -1,13 +1,18 @@
 #include "rendezvous/io/tls_stream.h"
 
 #include <fcntl.h>
+#include <openssl/bio.h>
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#include <sys/socket.h>
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
-#include <boost/asio/write.hpp>
+#include <cerrno>
 #include <utility>
 
+#include "base/check.h"
 #include "rendezvous/io/psk.h"
 
 namespace dlaunch::rendezvous {
@@ -19,12 +24,61 @@ namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 
-/// Asio's own words for the common ends say little to a person.
-tl::unexpected<Error> ended(const error_code& code, const char* doing) {
-  if (code == asio::error::eof || code == asio::ssl::error::stream_truncated) {
-    return failure(std::error_code(), "the other side closed the connection");
+TlsStream::Wire& wire_of(BIO* bio) { return *static_cast<TlsStream::Wire*>(BIO_get_data(bio)); }
+
+bool must_wait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+int write_wire(BIO* bio, const char* bytes, int count) {
+  auto& wire = wire_of(bio);
+  BIO_clear_retry_flags(bio);
+  const auto sent =
+      ::send(wire.descriptor, bytes, static_cast<std::size_t>(count), MSG_NOSIGNAL | MSG_DONTWAIT);
+  if (sent >= 0) return static_cast<int>(sent);
+  if (must_wait(errno)) {
+    BIO_set_retry_write(bio);
+  } else {
+    wire.error = errno;
   }
-  return failure(std::error_code(code), doing);
+  return -1;
+}
+
+int read_wire(BIO* bio, char* bytes, int count) {
+  auto& wire = wire_of(bio);
+  BIO_clear_retry_flags(bio);
+  const auto came = ::recv(wire.descriptor, bytes, static_cast<std::size_t>(count), MSG_DONTWAIT);
+  wire.drained = came < count;
+  if (came > 0) return static_cast<int>(came);
+  if (came == 0) {
+    wire.ended = true;
+    return 0;
+  }
+  if (must_wait(errno)) {
+    BIO_set_retry_read(bio);
+  } else {
+    wire.error = errno;
+  }
+  return -1;
+}
+
+long control_wire(BIO*, int what, long, void*) { return what == BIO_CTRL_FLUSH ? 1 : 0; }
+
+BIO* make_wire(TlsStream::Wire& wire) {
+  static BIO_METHOD* const method = [] {
+    BIO_METHOD* made = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "dlaunch socket");
+    BIO_meth_set_write(made, &write_wire);
+    BIO_meth_set_read(made, &read_wire);
+    BIO_meth_set_ctrl(made, &control_wire);
+    return made;
+  }();
+  BIO* bio = BIO_new(method);
+  DL_CHECK(bio != nullptr, "OpenSSL makes a BIO");
+  BIO_set_data(bio, &wire);
+  BIO_set_init(bio, 1);
+  return bio;
+}
+
+tl::unexpected<Error> closed_by_peer() {
+  return failure(std::error_code(), "the other side closed the connection");
 }
 
 }  // namespace
@@ -36,43 +90,103 @@ void prepare_control_socket(asio::ip::tcp::socket& socket) {
   ::fcntl(socket.native_handle(), F_SETFD, FD_CLOEXEC);
 }
 
-TlsStream::TlsStream(asio::generic::stream_protocol::socket socket, asio::ssl::context& context)
-    : stream_(std::move(socket), context) {}
+TlsStream::TlsStream(Socket socket, asio::ssl::context& context)
+    : socket_(std::move(socket)), ssl_(SSL_new(context.native_handle()), &SSL_free) {
+  DL_CHECK(ssl_ != nullptr, "OpenSSL makes a connection");
+  wire_.descriptor = socket_.native_handle();
+  BIO* bio = make_wire(wire_);
+  SSL_set_bio(ssl_.get(), bio, bio);
+}
+
+TlsStream::~TlsStream() = default;
+
+Result<TlsStream::Wait> TlsStream::wanted_after(int outcome, const char* doing) {
+  const int kind = SSL_get_error(ssl_.get(), outcome);
+  if (kind == SSL_ERROR_WANT_READ) return Wait::wait_read;
+  if (kind == SSL_ERROR_WANT_WRITE) return Wait::wait_write;
+  if (wire_.error != 0) {
+    return failure(std::error_code(wire_.error, std::system_category()), doing);
+  }
+  if (kind == SSL_ERROR_ZERO_RETURN || wire_.ended) return closed_by_peer();
+  const error_code code(static_cast<int>(ERR_get_error()), asio::error::get_ssl_category());
+  return failure(std::error_code(code), doing);
+}
+
+asio::awaitable<Result<void>> TlsStream::shake_hands(bool server) {
+  constexpr const char* kDoing = "the TLS handshake";
+  while (socket_.is_open()) {
+    ERR_clear_error();
+    const int outcome = server ? SSL_accept(ssl_.get()) : SSL_connect(ssl_.get());
+    if (outcome == 1) co_return Result<void>();
+    const auto wanted = wanted_after(outcome, kDoing);
+    if (!wanted) co_return tl::unexpected(wanted.error());
+    auto waiting = socket_.async_wait(*wanted, kToken);
+    const auto [code] = co_await std::move(waiting);
+    if (code) co_return failure(std::error_code(code), kDoing);
+  }
+  co_return failure(std::errc::operation_canceled, kDoing);
+}
 
 asio::awaitable<Result<HostId>> TlsStream::accept_handshake() {
-  const auto [code] = co_await stream_.async_handshake(asio::ssl::stream_base::server, kToken);
-  if (code) co_return ended(code, "the TLS handshake");
-  const auto host = proven_host(stream_.native_handle());
+  auto shaking = shake_hands(true);
+  const auto shaken = co_await std::move(shaking);
+  if (!shaken) co_return tl::unexpected(shaken.error());
+  const auto host = proven_host(ssl_.get());
   if (!host) co_return failure(std::errc::permission_denied, "the TLS handshake");
   co_return *host;
 }
 
 asio::awaitable<Result<void>> TlsStream::connect_handshake() {
-  const auto [code] = co_await stream_.async_handshake(asio::ssl::stream_base::client, kToken);
-  if (code) co_return ended(code, "the TLS handshake");
-  if (!server_is_proven(stream_.native_handle())) {
+  auto shaking = shake_hands(false);
+  const auto shaken = co_await std::move(shaking);
+  if (!shaken) co_return tl::unexpected(shaken.error());
+  if (!server_is_proven(ssl_.get())) {
     co_return failure(std::errc::permission_denied, "the TLS handshake");
   }
   co_return Result<void>();
 }
 
 asio::awaitable<Result<std::size_t>> TlsStream::read_some(std::span<char> buffer) {
-  const auto into = asio::buffer(buffer.data(), buffer.size());
-  const auto [code, count] = co_await stream_.async_read_some(into, kToken);
-  if (code) co_return ended(code, "reading");
-  co_return count;
+  constexpr const char* kDoing = "reading";
+  while (socket_.is_open()) {
+    auto wait = Wait::wait_read;
+    // A socket that was just drained is not asked again before it has something to say.
+    if (!std::exchange(wire_.drained, false) || SSL_has_pending(ssl_.get()) == 1) {
+      ERR_clear_error();
+      std::size_t count = 0;
+      const int outcome = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
+      if (outcome == 1) co_return count;
+      const auto wanted = wanted_after(outcome, kDoing);
+      if (!wanted) co_return tl::unexpected(wanted.error());
+      wait = *wanted;
+      wire_.drained = false;
+    }
+    auto waiting = socket_.async_wait(wait, kToken);
+    const auto [code] = co_await std::move(waiting);
+    if (code) co_return failure(std::error_code(code), kDoing);
+  }
+  co_return failure(std::errc::operation_canceled, kDoing);
 }
 
 asio::awaitable<Result<void>> TlsStream::write(std::string_view bytes) {
-  const auto from = asio::buffer(bytes.data(), bytes.size());
-  const auto [code, count] = co_await asio::async_write(stream_, from, kToken);
-  if (code) co_return ended(code, "writing");
-  co_return Result<void>();
+  constexpr const char* kDoing = "writing";
+  while (socket_.is_open()) {
+    ERR_clear_error();
+    std::size_t count = 0;
+    const int outcome = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
+    if (outcome == 1) co_return Result<void>();
+    const auto wanted = wanted_after(outcome, kDoing);
+    if (!wanted) co_return tl::unexpected(wanted.error());
+    auto waiting = socket_.async_wait(*wanted, kToken);
+    const auto [code] = co_await std::move(waiting);
+    if (code) co_return failure(std::error_code(code), kDoing);
+  }
+  co_return failure(std::errc::operation_canceled, kDoing);
 }
 
 void TlsStream::close() {
   error_code ignored;
-  stream_.next_layer().close(ignored);
+  socket_.close(ignored);
 }
 
 }  // namespace dlaunch::rendezvous

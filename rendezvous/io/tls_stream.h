@@ -4,22 +4,28 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
-#include <boost/asio/ssl/stream.hpp>
+#include <memory>
+#include <optional>
 #include <string>
 
 #include "base/ids.h"
 #include "rendezvous/io/byte_stream.h"
+
+struct ssl_st;
 
 namespace dlaunch::rendezvous {
 
 /// Turns off delay and keepalive: liveness is counted in frames. Closes on exec.
 void prepare_control_socket(boost::asio::ip::tcp::socket& socket);
 
-/// Over a TCP or a Unix socket, which it owns; `context` outlives it.
+/// Over a TCP or a Unix socket, which it owns; `context` outlives it. OpenSSL reads and writes the
+/// socket itself: Asio's own stream keeps 34 KiB of buffers for each connection that says nothing
+/// most of the time.
 class TlsStream final : public ByteStream {
  public:
-  TlsStream(boost::asio::generic::stream_protocol::socket socket,
-            boost::asio::ssl::context& context);
+  using Socket = boost::asio::generic::stream_protocol::socket;
+  TlsStream(Socket socket, boost::asio::ssl::context& context);
+  ~TlsStream() override;
 
   /// The server's side: who proved itself. An error when it is nobody of this job.
   [[nodiscard]] boost::asio::awaitable<Result<HostId>> accept_handshake();
@@ -31,8 +37,23 @@ class TlsStream final : public ByteStream {
   [[nodiscard]] boost::asio::awaitable<Result<void>> write(std::string_view bytes) override;
   void close() override;
 
+  /// What OpenSSL sees of the socket.
+  struct Wire {
+    int descriptor = -1;
+    bool drained = false;  ///< the last read took all that was there
+    bool ended = false;    ///< the peer sends no more
+    int error = 0;         ///< errno of the last failure
+  };
+
  private:
-  boost::asio::ssl::stream<boost::asio::generic::stream_protocol::socket> stream_;
+  using Wait = Socket::wait_type;
+  [[nodiscard]] boost::asio::awaitable<Result<void>> shake_hands(bool server);
+  /// After a call of OpenSSL that returned `outcome`: what to wait for; an error ends the stream.
+  [[nodiscard]] Result<Wait> wanted_after(int outcome, const char* doing);
+
+  Socket socket_;
+  Wire wire_;
+  std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
 };
 
 }  // namespace dlaunch::rendezvous
