@@ -300,7 +300,8 @@ void Fleet::on_closed(const std::string& reason) {
 }
 
 void Fleet::arm_pulse() {
-  pulse_.expires_after(kPulse);
+  // A pulse that came late is made up for.
+  pulse_.expires_at(pulses_ == 0 ? monotonic_now() + kPulse : pulse_.expiry() + kPulse);
   pulse_.async_wait([this](const boost::system::error_code& code) {
     if (code) return;
     pulse();

@@ -42,6 +42,7 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
  private:
   boost::asio::awaitable<void> read_frames();
   boost::asio::awaitable<void> write_frames();
+  void write_small();
   [[nodiscard]] Result<void> take_frames();
   [[nodiscard]] Result<void> check_hello(const protocol::AgentFrame& frame) const;
 
@@ -53,6 +54,8 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
   protocol::FrameReader reader_;
   SendQueue queue_;
   boost::asio::steady_timer wake_;
+  bool writing_ = false;  ///< `unsent_` is the writing coroutine's
+  std::string unsent_;
   std::uint64_t received_ = 0;  ///< number of the last frame that came
   bool greeted_ = false;
   bool closed_ = false;

@@ -24,6 +24,9 @@ class ByteStream {
       std::span<char> buffer) = 0;
   /// All of `bytes`, which live until then.
   [[nodiscard]] virtual boost::asio::awaitable<Result<void>> write(std::string_view bytes) = 0;
+  /// True: all of `bytes` went without waiting. False: `write` with the same bytes must follow. Not
+  /// while `write` runs.
+  [[nodiscard]] virtual Result<bool> write_now(std::string_view) { return false; }
   /// Ends what runs with an error, at once and without a farewell. May be called again.
   virtual void close() = 0;
 };

@@ -109,7 +109,7 @@ void restrict_context(SSL_CTX* context) {
            "OpenSSL can be held to TLS 1.3");
   SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context, 0);
-  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   // One read of the socket for a record, not one for its header and one for the rest.
   SSL_CTX_set_read_ahead(context, 1);
 }

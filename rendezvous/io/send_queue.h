@@ -31,6 +31,7 @@ class SendQueue {
   /// that still waits says nothing new and is left out.
   [[nodiscard]] bool push(std::shared_ptr<const OutgoingFrame> frame);
   [[nodiscard]] bool empty() const;
+  [[nodiscard]] std::size_t waiting_bytes() const { return waiting_bytes_; }
 
   /// The next frames in their order, ready for the wire: at least one, then as many as stay below
   /// `bytes_max`. They count as sent at `now` and acknowledge `acknowledged`.

@@ -62,7 +62,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
         setting_(std::move(setting)),
         handlers_(std::move(handlers)),
         tls_(asio::ssl::context::tls_server),
-        room_(context, asio::steady_timer::time_point::max()) {
+        room_(context, asio::steady_timer::time_point::max()),
+        newest_(setting_.hosts) {
     use_psk_server(tls_.native_handle(), setting_.job, setting_.secret, setting_.hosts);
   }
 
@@ -87,18 +88,14 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
   void send(const std::vector<HostId>& hosts, const protocol::ControllerFrame& frame) {
     const auto outgoing = make_outgoing(frame);
     for (const auto host : hosts) {
-      const auto found = newest_.find(host);
-      if (found == newest_.end()) continue;
-      const auto connection = connections_.at(found->second).connection;  // close may erase it
-      connection->send(outgoing);
+      const auto connection = newest_of(host).connection;  // close may erase it
+      if (connection) connection->send(outgoing);
     }
   }
 
   void close(HostId host, const std::string& reason) {
-    const auto found = newest_.find(host);
-    if (found == newest_.end()) return;
-    const auto connection = connections_.at(found->second).connection;
-    connection->close(reason);
+    const auto connection = newest_of(host).connection;
+    if (connection) connection->close(reason);
   }
 
   void stop() {
@@ -108,7 +105,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
       acceptor.close(ignored);
     }
     room_.cancel();
-    newest_.clear();
+    newest_.assign(newest_.size(), Newest());
     const auto connections = std::exchange(connections_, {});
     for (const auto& [number, entry] : connections) {
       if (entry.hello_due) entry.hello_due->cancel();
@@ -123,6 +120,15 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     HostId host;
     std::string from;
   };
+
+  struct Newest {
+    std::uint64_t number = 0;
+    std::shared_ptr<AgentConnection> connection;  ///< empty: none
+  };
+  /// Hosts without a key have no connection.
+  [[nodiscard]] Newest newest_of(HostId host) const {
+    return host.value < newest_.size() ? newest_[host.value] : Newest();
+  }
 
   Result<std::vector<tcp::acceptor>> open_all(const std::vector<std::string>& addresses,
                                               std::uint16_t port) {
@@ -213,9 +219,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
       entry.hello_due->cancel();
       entry.hello_due.reset();
       one_less_pending();
-      const auto before = newest_.find(host);
-      if (before != newest_.end()) replaced = connections_.at(before->second).connection;
-      newest_[host] = number;
+      auto& newest = newest_.at(host.value);
+      replaced = std::exchange(newest.connection, entry.connection);
+      newest.number = number;
     }
     handlers_.frame(host, number, sent_at, std::move(frame));
     // After the hello, so that the host is never without a connection in between.
@@ -233,8 +239,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
       handlers_.refused("a connection from " + entry.from + " was refused: " + reason);
       return;
     }
-    const auto newest = newest_.find(entry.host);
-    if (newest != newest_.end() && newest->second == number) newest_.erase(newest);
+    auto& newest = newest_.at(entry.host.value);
+    if (newest.number == number) newest = Newest();
     handlers_.closed(entry.host, number, reason);
   }
 
@@ -252,7 +258,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
   std::size_t pending_ = 0;  ///< accepted, no hello yet
   std::uint64_t last_connection_ = 0;
   std::map<std::uint64_t, Entry> connections_;
-  std::map<HostId, std::uint64_t> newest_;
+  std::vector<Newest> newest_;  ///< by host
   bool stopped_ = false;
 };
 

@@ -184,6 +184,18 @@ asio::awaitable<Result<void>> TlsStream::write(std::string_view bytes) {
   co_return failure(std::errc::operation_canceled, kDoing);
 }
 
+Result<bool> TlsStream::write_now(std::string_view bytes) {
+  if (!socket_.is_open()) return failure(std::errc::operation_canceled, "writing");
+  ERR_clear_error();
+  std::size_t count = 0;
+  const int outcome = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
+  if (outcome == 1) return true;
+  if (const auto wanted = wanted_after(outcome, "writing"); !wanted) {
+    return tl::unexpected(wanted.error());
+  }
+  return false;
+}
+
 void TlsStream::close() {
   error_code ignored;
   socket_.close(ignored);

@@ -35,6 +35,7 @@ class TlsStream final : public ByteStream {
   [[nodiscard]] boost::asio::awaitable<Result<std::size_t>> read_some(
       std::span<char> buffer) override;
   [[nodiscard]] boost::asio::awaitable<Result<void>> write(std::string_view bytes) override;
+  [[nodiscard]] Result<bool> write_now(std::string_view bytes) override;
   void close() override;
 
   /// What OpenSSL sees of the socket.

@@ -3,8 +3,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <deque>
+#include <fstream>
 
 #include "protocol/limits.h"
 #include "tests/rendezvous/io/dialer.h"
@@ -15,6 +20,7 @@ namespace {
 using protocol::AgentFrame;
 using protocol::ControllerFrame;
 using testing::HasSubstr;
+namespace asio = boost::asio;
 
 constexpr auto kJob = "kjv-1";
 constexpr auto kDeadline = 30s;  // generous; every wait below ends on a condition
@@ -182,6 +188,77 @@ TEST_F(TlsServerTest, AFloodOfHalfOpenConnectionsIsBoundedAndAgentsGetInAfterIt)
   EXPECT_TRUE(agent->connected) << agent->error_text;
   EXPECT_GE(refused_.size(), protocol::kHandshakesPendingMax)
       << "the agent had to wait until the first flood was turned out";
+}
+
+/// Resident memory of this process, KiB.
+std::size_t resident_kib() {
+  std::ifstream status("/proc/self/statm");
+  std::size_t size = 0, resident = 0;
+  status >> size >> resident;
+  return resident * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+TEST_F(TlsServerTest, ThousandsOfHalfOpenConnectionsCostBoundedMemoryAndAllAgentsGetIn) {
+  start(300ms);
+  constexpr std::size_t kFlood = 2000;
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  if (files.rlim_cur < kFlood + 1000) GTEST_SKIP() << "needs 3000 file descriptors";
+  std::deque<RawDialer> flood;
+  for (std::size_t i = 0; i < kFlood; ++i) {
+    flood.emplace_back(context_, port_);
+    flood.back().send("\x16\x03\x01\x02");  // a TLS record that never gets any further
+  }
+  const auto before = resident_kib();
+  std::vector<std::shared_ptr<Dialer>> agents;
+  for (std::uint32_t i = 0; i < 4; ++i) agents.push_back(dial(HostId{i}, secret_));
+  ASSERT_TRUE(run_until([&] {
+    return std::all_of(agents.begin(), agents.end(), [](const auto& a) { return a->connected; });
+  })) << "places of strangers become free at the hello limit";
+  EXPECT_LT(resident_kib() - before, protocol::kHandshakesPendingMax * 64)
+      << "no more than the pending handshakes hold memory, below 64 KiB each";
+  ASSERT_TRUE(run_until([&] { return refused_.size() >= kFlood; }));
+  EXPECT_THAT(refused_[0], HasSubstr("did not say hello in time"));
+}
+
+TEST_F(TlsServerTest, WhatAnotherConnectionSentIsRefusedWhenAStrangerRepeatsIt) {
+  start();
+  // A stranger between an agent and the controller keeps all that goes by.
+  asio::ip::tcp::acceptor tap(context_, loopback(0));
+  const auto agent = std::make_shared<Dialer>(context_, psk_identity(kJob, HostId{1}),
+                                              host_key(secret_, HostId{1}));
+  agent->start(tap.local_endpoint().port());
+  auto near = tap.accept();
+  asio::ip::tcp::socket far(context_);
+  far.connect(loopback(port_));
+  near.non_blocking(true);
+  far.non_blocking(true);
+  std::string kept;
+  const auto pass_on = [&] {
+    std::array<char, 4096> buffer{};
+    boost::system::error_code code;
+    const auto up = near.read_some(asio::buffer(buffer), code);
+    kept.append(buffer.data(), up);
+    if (up > 0) asio::write(far, asio::buffer(buffer.data(), up));
+    const auto down = far.read_some(asio::buffer(buffer), code);
+    if (down > 0) asio::write(near, asio::buffer(buffer.data(), down));
+  };
+  ASSERT_TRUE(run_until([&] {
+    pass_on();
+    return agent->connected;
+  }));
+  agent->send(hello(HostId{1}));
+  ASSERT_TRUE(run_until([&] {
+    pass_on();
+    return frames_.size() == 1;
+  }));
+  RawDialer stranger(context_, port_);
+  stranger.send(kept);
+  ASSERT_TRUE(run_until([&] { return !refused_.empty(); }));
+  EXPECT_EQ(frames_.size(), 1U) << "the repeated hello is not heard";
+  EXPECT_TRUE(closed_.empty()) << "and the agent is not replaced";
 }
 
 TEST_F(TlsServerTest, AHelloBeyondItsBoundEndsTheConnection) {
