@@ -58,6 +58,7 @@ void Coordinator::Impl::on(Instant, const LaunchFailed& e) {
 
 void Coordinator::Impl::on(Instant now, const Arrived& e) {
   auto& h = host(e.host);
+  generation_ = std::max(generation_, e.ordered);
   const bool adopted = h.agent == 0 && h.member;
   const bool same = adopted || (h.agent == e.agent && h.boot_id == e.boot_id);
   if (!same && h.agent != 0) {

@@ -27,6 +27,8 @@ struct Arrived {
   /// Highest generation of which workers still run there; 0: none.
   Generation running{};
   std::string relayed_by{};  ///< host whose agent passes its bytes on; empty: it dialled directly
+  /// Newest that was ordered there, perhaps by a controller that did not live to write it down.
+  Generation ordered{};
 };
 struct ReadyReported {
   HostId host;

@@ -1,4 +1,5 @@
 // What agents say, and what every one of them is told.
+#include <algorithm>
 #include <utility>
 
 #include "base/mutant.h"
@@ -87,7 +88,8 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
   }
   host.over_ssh = hello.over_ssh();
   const auto running = newest_running(hello);
-  tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by()});
+  tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by(),
+                           Generation{hello.generation()}});
   if (!same) peers_.gone(now, e.host);
   peers_.greeted(now, e.host);
   const bool member = same && members_.contains(e.host);
@@ -101,7 +103,8 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
     ControllerFrame abort;
     abort.mutable_abort()->set_reason("this host is not part of generation " +
                                       std::to_string(newest_.value));
-    send({e.host}, newest_, std::move(abort));
+    const Generation there{hello.generation()};
+    send({e.host}, std::max(newest_, there), std::move(abort));
   }
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/mutant.h"
-#include "base/probe.h"
 #include "protocol/json_text.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent_impl.h"
@@ -42,7 +41,6 @@ bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame)
   if (frame.incarnation() < incarnation_ && !DL_MUTANT("old_incarnation_obeyed")) {
     if (frame.has_welcome()) {
       out_.push_back(Reconnect{"a controller of an older incarnation said welcome"});
-      DL_PROBE("an older controller says welcome");
     }
     return false;
   }
@@ -288,7 +286,6 @@ void Agent::Impl::obey(Instant, const protocol::Abort&) {
   send(std::move(frame));
   if (auto* clearing = std::get_if<Clearing>(&state_)) {
     clearing->next.reset();
-    DL_PROBE("an abort overtakes the next start");
     return;
   }
   if (std::holds_alternative<Idle>(state_)) return send_gone();

@@ -158,17 +158,24 @@ void Job::Impl::happened(Instant now, Happening happening) {
 }
 
 void Job::Impl::become_aborting(Instant now, const std::string& reason) {
-  protocol::ControllerFrame frame;
-  frame.mutable_abort()->set_reason(reason);
+  // Before its row is on disk nobody has heard of a generation, and nobody may: a controller that
+  // is started again would not know the number, and agents that do would not obey it.
+  const bool known = !std::holds_alternative<Journaling>(state_);
   auto told = members();
   if (DL_MUTANT("abort_not_to_all")) told.pop_back();
-  send(std::move(told), std::move(frame));
+  protocol::ControllerFrame frame;
+  frame.mutable_abort()->set_reason(reason);
+  if (known) send(std::move(told), std::move(frame));
   record("abort_ordered", {}, {}, reason);
   commits_.clear();
   incidents_.begin_round();
   Aborting aborting;
   aborting.began = aborting.answered = now;
   aborting.due = now + policy_.abort_deadline;
+  if (!known) {
+    for (const auto host : members()) aborting.acknowledged.insert(host);
+    aborting.gone = aborting.acknowledged;
+  }
   state_ = std::move(aborting);
   set_state(stop_ ? JobState::stopping : JobState::recovering, reason);
 }
@@ -232,7 +239,7 @@ void Job::Impl::settle_abort(Instant now) {
     judge_cause_now();
     aborting->judge_due.reset();
   }
-  const bool gone = all(DL_MUTANT("gone_not_awaited") ? aborting->acknowledged : aborting->gone);
+  const bool gone = all(aborting->gone);
   if (!gone && now < aborting->due) return;
   if (!gone) {
     for (const auto host : hosts) {

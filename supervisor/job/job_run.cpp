@@ -57,9 +57,12 @@ void Job::Impl::on(Instant now, const FromAgent& e) {
   const auto& frame = e.frame;
   if (frame.has_evidence()) return on_evidence(now, e.host, frame);
   if (frame.has_workers_gone()) on_workers_gone(now, e.host);
+  // Nothing of this or an older generation is left there, whoever ordered the newer one.
+  if (frame.has_workers_gone() && frame.generation() > generation_.value && is_member(e.host)) {
+    return on_abort_answer(now, e.host, true);
+  }
   // The one fence: what is not about the present generation is over or not begun.
-  const bool old = frame.generation() != generation_.value && !DL_MUTANT("job_fence_removed");
-  if (old || !is_member(e.host)) return;
+  if (frame.generation() != generation_.value || !is_member(e.host)) return;
   switch (frame.body_case()) {
     case protocol::AgentFrame::kHeartbeat:
       return on_heartbeat(now, e.host, frame.heartbeat());

@@ -225,6 +225,10 @@ void Job::Impl::on(Instant, const CheckpointAsked&) {
 }
 
 void Job::Impl::on_written(Instant, const protocol::Written& written) {
+  // What is said again after an abort must not be committed in the generation that follows.
+  const bool alive =
+      std::holds_alternative<Running>(state_) || std::holds_alternative<Adopting>(state_);
+  if (!alive) return;
   auto commit = checkpoints_.written(written);
   if (!commit) return;
   if (unwritten_.size() >= kUnwrittenMax) {
