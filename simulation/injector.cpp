@@ -36,7 +36,9 @@ void Injector::start() {
     queue.after(planned.at, [this, planned] {
       if (over_ || world_.is_over()) return;
       auto& host = *world_.hosts().at(HostId{planned.host});
+      planning_ = true;
       if (apply(planned.fault, host, planned.lasts)) ++applied_[planned.fault];
+      planning_ = false;
     });
   }
   if (weight_sum_ > 0) {
@@ -100,9 +102,9 @@ void Injector::heal_all() {
   for (auto& [number, heal] : std::exchange(healing_, {})) heal();
 }
 
-/// As many as the job can do without, and one more where a spare is to be found first.
+/// As many as the job can do without, unless a scenario wants to see just that.
 bool Injector::may_lose(std::size_t hosts) const {
-  return down_ + hosts <= scenario_.hosts + scenario_.spares - scenario_.hosts_min;
+  return planning_ || down_ + hosts <= scenario_.hosts + scenario_.spares - scenario_.hosts_min;
 }
 
 bool Injector::apply(Fault fault, Host& host, nanoseconds lasts) {
@@ -227,18 +229,23 @@ bool Injector::let_two_live(nanoseconds lasts) {
   return true;
 }
 
-void Injector::come_back(Station& old) {
-  constexpr nanoseconds kLastWords = 5s;
-  constexpr std::uint32_t kDialsAgainPercent = 10;
-  world_.note("two_controllers", "the old one is back");
-  old.reconnect();
-  world_.all_healed(old);
-  // Whoever dials now may reach either of the two.
+/// Whoever dials now may reach either of two controllers.
+void Injector::dial_again() {
+  constexpr std::uint32_t kDialsAgainPercent = 30;
   for (auto& [id, host] : world_.hosts()) {
     if (!rng_.chance(kDialsAgainPercent)) continue;
     world_.line_changed(id);
     soon([&host = *host] { host.reset_connection(); });
   }
+}
+
+void Injector::come_back(Station& old) {
+  constexpr nanoseconds kLastWords = 5s;
+  world_.note("two_controllers", "the old one is back");
+  old.reconnect();
+  world_.all_healed(old);
+  dial_again();
+  world_.queue().after(kLastWords / 2, [this] { dial_again(); });
   heal_after(kLastWords, [this, &old] {
     controller_busy_ = false;
     old.kill();
@@ -273,7 +280,7 @@ bool Injector::apply_to_surroundings(Fault fault, Host& host, nanoseconds lasts)
       if (world_.storage().is_out()) return false;
       begin("");
       world_.storage().set_out(true);
-      heal_after(lasts, [this] { world_.storage().set_out(false); });
+      heal_after(lasts * 3, [this] { world_.storage().set_out(false); });
       return true;
     case Fault::dial_blocked:
       begin("h" + std::to_string(host.id().value));

@@ -48,6 +48,7 @@ class Injector {
   bool kill_controller();
   bool let_two_live(nanoseconds lasts);
   void come_back(Station& old);
+  void dial_again();
   void mute_soon(const Station& station);
   bool disturb(Host& host, nanoseconds lasts, const std::function<void(Line&)>& begin,
                const std::function<void(Line&)>& end);
@@ -63,6 +64,7 @@ class Injector {
   std::vector<std::pair<Fault, std::uint32_t>> weights_;
   std::uint32_t weight_sum_ = 0;
   std::size_t down_ = 0;          ///< hosts without power
+  bool planning_ = false;         ///< what is applied now stands in the scenario
   bool controller_busy_ = false;  ///< one fault of the controller at a time
   bool over_ = false;
   std::uint64_t heals_ = 0;

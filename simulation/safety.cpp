@@ -1,5 +1,7 @@
 #include "simulation/safety.h"
 
+#include <utility>
+
 #include "supervisor/job/verdict.h"
 
 namespace dlaunch::simulation {
@@ -60,12 +62,18 @@ void Safety::published(HostId host, Generation generation, std::uint64_t step) {
 }
 
 void Safety::recorded(Instant now, const supervisor::job::Record& record) {
+  if (record.event == "abort_ordered") {
+    aborting_ = true;
+    failed_ = false;
+  }
+  if (record.event == "workers_stopped") aborting_ = false;
   if (record.event == "generation_formed") count_restart(now);
   if (record.event == "checkpoint_committed" && !spends_.empty()) spends_.pop_front();
 }
 
 /// Counted by what can be seen from outside: a generation that follows a fault that is not free.
 void Safety::count_restart(Instant now) {
+  if (!std::exchange(failed_, false)) return;
   if (!incident_ || incident_->closed || supervisor::job::is_free(incident_->cause)) return;
   while (!spends_.empty() && spends_.front() + setting_.restarts_window <= now) {
     spends_.pop_front();

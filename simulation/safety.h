@@ -38,7 +38,10 @@ class Safety {
   void go(Generation generation, bool complete);
   void published(HostId host, Generation generation, std::uint64_t step);
   void recorded(Instant now, const supervisor::job::Record& record);
-  void incident_changed(const supervisor::job::Incident& incident) { incident_ = incident; }
+  void incident_changed(const supervisor::job::Incident& incident) {
+    incident_ = incident;
+    failed_ = failed_ || aborting_;
+  }
   void broken(std::string rule);
 
   /// Those that did not hold; the first is the one to look at.
@@ -53,6 +56,8 @@ class Safety {
   std::map<std::pair<Generation, Rank>, HostId> live_;
   Generation newest_publisher_;
   std::optional<supervisor::job::Incident> incident_;
+  bool aborting_ = false;  ///< since the order to abort, until all workers are gone
+  bool failed_ = false;    ///< by a fault, not by a person's wish
   std::deque<Instant> spends_;
   std::vector<std::string> broken_;
 };
