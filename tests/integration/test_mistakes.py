@@ -48,7 +48,7 @@ WRONG_COMMAND_LINES = [
     [], ["run"], ["--no-such-option", "train.toml"], ["train.toml", "more.toml"],
     ["status", "--wait", "happy"], ["status", "--timeout", "5"], ["logs", "--rank", "one"],
     ["stop", "--later"], ["run", "--detach", "--attached", "train.toml"],
-    ["run", "--from", "pbs", "train.toml"], ["check", "train.toml"], ["drill"], ["clean"],
+    ["run", "--from", "pbs", "train.toml"], ["check", "train.toml"], ["drill"], ["clean", "--all"],
     ["events", "--rank", "1"],
 ]
 

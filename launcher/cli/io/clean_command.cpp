@@ -78,7 +78,7 @@ class Collection {
 
   /// Jobs that are not over are left alone: their agents may still be needed.
   void take(const JobDirectory& job) {
-    if (!read_end(job) || is_kept(job)) return;
+    if (!read_end(job)) return;
     const auto path = job.path + "/job.toml";
     const auto text = config::read_config_file(path, kJobBytesMax);
     if (!text) return;  // it ended before anything was resolved, so that no host has anything
