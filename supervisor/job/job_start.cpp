@@ -76,7 +76,6 @@ void Job::Impl::on_stop_confirmed(Instant now, HostId host) {
 
 void Job::Impl::become_pausing(Instant due) {
   state_ = Pausing{due};
-  DL_PROBE("a pause before the next try");
   set_state(state_underway(), reason_ + "; waiting before the next try");
 }
 

@@ -90,7 +90,7 @@ def test_a_program_ends_well_wherever_its_controller_was_killed(make, moments):
     def one(moment, number):
         killed = Killed(make, moment, program(ONCE), number)
         job = killed.job
-        code, output = job.run(seconds=30)
+        code, output = job.run(seconds=2 * SECONDS)
         assert code == 0, output
         done = sorted(path.name[:6] for path in job.directory.glob("done-*"))
         assert done == ["done-0", "done-1"], "each rank ends once"

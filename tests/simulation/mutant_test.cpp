@@ -128,28 +128,47 @@ bool breaks(Scenario (*make)()) {
   return false;
 }
 
-/// An agent that has heard of generation 2 is told to start one of generation 1.
-bool starts_an_older_generation() {
-  namespace agent = supervisor::host;
-  agent::Identity identity;
-  identity.job = "job";
-  identity.first = true;
-  agent::Agent machine(identity, Instant{});
-  const auto tell = [&](auto fill, std::uint64_t generation) {
+/// An agent alone, and frames of controllers.
+class LoneAgent {
+ public:
+  LoneAgent() {
+    supervisor::host::Identity identity;
+    identity.job = "job";
+    identity.first = true;
+    machine_.emplace(identity, Instant{});
+    (void)machine_->step(Instant{}, supervisor::host::ConnectionUp{});
+  }
+  /// True: it starts a worker.
+  template <class Fill>
+  bool starts(std::uint64_t incarnation, std::uint64_t generation, Fill fill) {
     protocol::ControllerFrame frame;
     frame.set_job("job");
-    frame.set_incarnation(1);
+    frame.set_incarnation(incarnation);
     frame.set_generation(generation);
     fill(frame);
-    return machine.step(Instant{}, agent::FromController{frame});
-  };
-  (void)machine.step(Instant{}, agent::ConnectionUp{});
-  (void)tell([](auto& f) { f.mutable_welcome()->mutable_job()->set_trainer(true); }, 1);
-  (void)tell([](auto& f) { f.mutable_find_mark()->set_mark("x"); }, 2);
-  for (const auto& command : tell([](auto& f) { f.mutable_prepare()->set_workers(1); }, 1)) {
-    if (std::holds_alternative<agent::StartWorker>(command)) return true;
+    const auto commands = machine_->step(Instant{}, supervisor::host::FromController{frame});
+    return std::any_of(commands.begin(), commands.end(), [](const auto& command) {
+      return std::holds_alternative<supervisor::host::StartWorker>(command);
+    });
   }
-  return false;
+
+ private:
+  std::optional<supervisor::host::Agent> machine_;
+};
+
+/// An agent that has heard of generation 2 is told to start one of generation 1.
+bool starts_an_older_generation() {
+  LoneAgent agent;
+  (void)agent.starts(1, 1, [](auto& f) { f.mutable_welcome()->mutable_job()->set_trainer(true); });
+  (void)agent.starts(1, 2, [](auto& f) { f.mutable_find_mark()->set_mark("x"); });
+  return agent.starts(1, 1, [](auto& f) { f.mutable_prepare()->set_workers(1); });
+}
+
+/// An agent that has heard of incarnation 2 is told to start a generation by incarnation 1.
+bool obeys_an_older_controller() {
+  LoneAgent agent;
+  (void)agent.starts(2, 1, [](auto& f) { f.mutable_welcome()->mutable_job()->set_trainer(true); });
+  return agent.starts(1, 2, [](auto& f) { f.mutable_prepare()->set_workers(1); });
 }
 
 struct Check {
@@ -172,6 +191,7 @@ const std::vector<Check>& checks() {
       {"trainers", [] { return breaks(trainers); }},
       {"programs", [] { return breaks(programs); }},
       {"older_generation", starts_an_older_generation},
+      {"older_controller", obeys_an_older_controller},
   };
   return all;
 }

@@ -28,7 +28,8 @@ def _build(project):
         for match in re.finditer(r"(?<![\w/.${}-])[\w./-]+\.(?:cpp|proto)\b", text):
             path = _normal(f"{source.folder}/{match.group(0)}")
             named.add(path)
-            if path not in project.by_path:
+            # A test that compiles or reads sources of other folders names them from the root.
+            if path not in project.by_path and match.group(0) not in project.by_path:
                 yield Problem("build", source.path, line_of(text, match.start()),
                               f"{path} does not exist")
         # dlaunch_test and its kind may be called in a loop over names.
