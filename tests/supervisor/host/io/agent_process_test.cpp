@@ -79,7 +79,8 @@ TEST(Plant, SaysThatItCannotDialBackAndLeavesNothing) {
   const auto port = field.port();
   field.close();
   const auto began = monotonic_now();
-  const auto one = field.plant({{"addresses", nlohmann::json::array({address_of(port)})}});
+  const auto one =
+      field.plant({{"addresses", nlohmann::json::array({address_of(port)})}, {"control", "dial"}});
   ASSERT_TRUE(field.until([&] { return one->ended; }));
   EXPECT_LT(monotonic_now() - began, 10s);
   const auto failed = one->line("failed");
