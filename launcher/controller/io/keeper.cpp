@@ -80,6 +80,11 @@ class Keeper {
     ::fcntl(pulse_.get(), F_SETFL, O_NONBLOCK);
     const auto pulse_text = std::to_string(made->write.get());
     ::setenv(kPulseVariable, pulse_text.c_str(), 1);
+    // Who waited for the first start has had the answer: a later one is not his matter any more.
+    pollfd reader{report_.get(), 0, 0};
+    if (report_.is_open() && ::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) {
+      report_.reset();
+    }
     if (report_.is_open()) {
       ::setenv(kReportVariable, std::to_string(report_.get()).c_str(), 1);
       ::fcntl(report_.get(), F_SETFD, 0);
@@ -137,12 +142,23 @@ class Keeper {
     }
   }
 
-  /// It died after its last word: another would take the job for one that is resumed.
+  /// It died after its last word: another would take the job for one that is resumed. Looked up in
+  /// a process of its own: on a full disk SQLite's shared memory may end whoever touches it
+  /// (SIGBUS).
   std::optional<int> end_on_disk() const {
-    auto reader = RunReader::open(directory_);
-    const auto end = reader ? reader->end() : std::nullopt;
-    if (!end || !*end) return std::nullopt;
-    return (*end)->code;
+    constexpr int kNone = 255;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto reader = RunReader::open(directory_);
+      const auto end = reader ? reader->end() : std::nullopt;
+      ::_exit(end && *end ? (*end)->code : kNone);
+    }
+    if (child < 0) return std::nullopt;
+    int status = 0;
+    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+    }
+    if (!WIFEXITED(status) || WEXITSTATUS(status) == kNone) return std::nullopt;
+    return WEXITSTATUS(status);
   }
 
   bool may_restart() {
