@@ -142,23 +142,12 @@ class Keeper {
     }
   }
 
-  /// It died after its last word: another would take the job for one that is resumed. Looked up in
-  /// a process of its own: on a full disk SQLite's shared memory may end whoever touches it
-  /// (SIGBUS).
+  /// It died after its last word: another would take the job for one that is resumed.
   std::optional<int> end_on_disk() const {
-    constexpr int kNone = 255;
-    const pid_t child = ::fork();
-    if (child == 0) {
-      auto reader = RunReader::open(directory_);
-      const auto end = reader ? reader->end() : std::nullopt;
-      ::_exit(end && *end ? (*end)->code : kNone);
-    }
-    if (child < 0) return std::nullopt;
-    int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
-    if (!WIFEXITED(status) || WEXITSTATUS(status) == kNone) return std::nullopt;
-    return WEXITSTATUS(status);
+    auto reader = RunReader::open(directory_);
+    const auto end = reader ? reader->end() : std::nullopt;
+    if (!end || !*end) return std::nullopt;
+    return (*end)->code;
   }
 
   bool may_restart() {
