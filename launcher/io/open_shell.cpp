@@ -1,5 +1,6 @@
 #include "launcher/io/open_shell.h"
 
+#include <random>
 #include <utility>
 
 #include "launcher/io/local_start.h"
@@ -15,6 +16,7 @@ using launch::Cause;
 // `ssh -G` may run commands of the user (Match exec); a login does not wait longer for them.
 constexpr nanoseconds kSettingsWithin = 5s;
 constexpr std::uint16_t kSshPort = 22;
+constexpr int kNonceLetters = 16;
 
 }  // namespace
 
@@ -55,6 +57,15 @@ Planting<std::unique_ptr<StartShell>> open_shell(
   if (!shell) return tl::unexpected(shell.error());
   if (!(*shell)->notice().empty()) notice((*shell)->notice());
   return std::unique_ptr<StartShell>(std::move(*shell));
+}
+
+std::string make_nonce() {
+  std::random_device dice;
+  std::string nonce;
+  for (int index = 0; index < kNonceLetters; ++index) {
+    nonce += "abcdefghijklmnopqrstuvwxyz234567"[dice() % 32];
+  }
+  return nonce;
 }
 
 }  // namespace dlaunch::launcher::io

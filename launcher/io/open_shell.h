@@ -38,4 +38,7 @@ struct HostReach {
     const HostReach& reach, SshConfig& config, const Deadline& deadline, Interrupt& interrupt,
     launch::Where& where, const std::function<void(const std::string&)>& notice);
 
+/// Letters and digits, different for each script: tells its lines from noise before them.
+[[nodiscard]] std::string make_nonce();
+
 }  // namespace dlaunch::launcher::io

@@ -5,7 +5,6 @@
 #include <deque>
 #include <list>
 #include <mutex>
-#include <random>
 #include <thread>
 
 #include "base/io/thread.h"
@@ -17,17 +16,6 @@ namespace dlaunch::launcher::io {
 namespace {
 
 using launch::Cause;
-
-constexpr int kNonceLetters = 16;
-
-std::string make_nonce() {
-  std::random_device dice;
-  std::string nonce;
-  for (int index = 0; index < kNonceLetters; ++index) {
-    nonce += "abcdefghijklmnopqrstuvwxyz234567"[dice() % 32];
-  }
-  return nonce;
-}
 
 struct Job {
   PlantRequest request;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/overloaded.h"
 #include "base/probe.h"
 
 namespace dlaunch::launcher::launch {
@@ -15,13 +16,6 @@ constexpr nanoseconds kQuickRetryMax = 2s;
 // A dial with less time than this is not worth a connection.
 constexpr nanoseconds kDialMin = 250ms;
 constexpr std::uint32_t kDoublingsMax = 16;
-
-template <class... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-template <class... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 nanoseconds doubled(nanoseconds first, std::uint32_t times, nanoseconds most) {
   return std::min(first * (std::int64_t{1} << std::min(times, kDoublingsMax)), most);

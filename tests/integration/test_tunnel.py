@@ -5,18 +5,11 @@ import signal
 
 import pytest
 from jobs import ENDLESS, SECONDS, Job, merged
-from testbed import TestBed, require, wait_for
+from testbed import wait_for
 from testbed_system import kill_pids
 
 OVER_SSH = "its control runs over the SSH connection"
 CHANGES = merged(ENDLESS, {"checkpoint": {"every": "20 steps"}})
-
-
-@pytest.fixture(scope="module")
-def bed():
-    require()
-    with TestBed(2) as made:
-        yield made
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/coordinator.h"
+#include "tests/rendezvous/answers.h"
 
 namespace dlaunch::rendezvous {
 namespace {
@@ -9,15 +10,6 @@ namespace {
 constexpr HostId kA{0}, kB{1}, kC{2}, kS{3};
 constexpr Generation kGeneration{4};
 Instant at(milliseconds since) { return Instant{} + 1h + since; }
-
-template <class T>
-std::vector<T> of(const std::vector<Command>& commands) {
-  std::vector<T> found;
-  for (const auto& command : commands) {
-    if (const auto* wanted = std::get_if<T>(&command)) found.push_back(*wanted);
-  }
-  return found;
-}
 
 /// Hosts a, b, c and the spare s, which has b's seat; a, s and c are the members of generation 4.
 class AdoptionTest : public ::testing::Test {

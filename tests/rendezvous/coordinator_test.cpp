@@ -4,20 +4,13 @@
 
 #include <algorithm>
 
+#include "tests/rendezvous/answers.h"
+
 namespace dlaunch::rendezvous {
 namespace {
 
 constexpr HostId kA{0}, kB{1}, kC{2}, kS{3};
 Instant at(milliseconds since) { return Instant{} + 1h + since; }
-
-template <class T>
-std::vector<T> of(const std::vector<Command>& commands) {
-  std::vector<T> found;
-  for (const auto& command : commands) {
-    if (const auto* wanted = std::get_if<T>(&command)) found.push_back(*wanted);
-  }
-  return found;
-}
 
 /// Three hosts and a spare; each call returns what the machine answered.
 class CoordinatorTest : public ::testing::Test {

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
-#include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <variant>
@@ -44,13 +44,6 @@ struct Cleaned {
   launch::Leftovers leftovers;
   std::string error;  ///< empty: the host was looked at
 };
-
-std::string make_nonce() {
-  std::random_device dice;
-  std::string nonce;
-  for (int i = 0; i < 16; ++i) nonce += "abcdefghijklmnopqrstuvwxyz234567"[dice() % 32];
-  return nonce;
-}
 
 io::HostReach reach_of(const config::HostSpec& host, const config::NetworkSpec& network) {
   io::HostReach reach;
@@ -108,7 +101,7 @@ class Collection {
  private:
   void add(const JobDirectory& job, const config::HostSpec& host,
            const config::NetworkSpec& network) {
-    seen_[host.name] = true;
+    seen_.insert(host.name);
     const bool wanted =
         options_.hosts.empty() ||
         std::find(options_.hosts.begin(), options_.hosts.end(), host.name) != options_.hosts.end();
@@ -123,7 +116,7 @@ class Collection {
 
   const CleanOptions& options_;
   std::map<std::string, Place> places_;
-  std::map<std::string, bool> seen_;
+  std::set<std::string> seen_;
   std::vector<std::string> problems_;
 };
 
@@ -142,7 +135,7 @@ Cleaned clean(Place place, io::SshConfig& config) {
                               where, [](const std::string&) {});
   if (!shell) return failed(shell.error());
   const io::Deadline deadline(kScriptLimit);
-  place.script.nonce = make_nonce();
+  place.script.nonce = io::make_nonce();
   const auto written = (*shell)->write(launch::to_text(place.script), deadline);
   if (!written) return failed(written.error());
   std::string output;

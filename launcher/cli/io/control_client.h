@@ -37,6 +37,9 @@ class ControlClient {
   std::size_t searched_ = 0;
 };
 
+/// A controller that lives answers within this, however busy it is.
+constexpr milliseconds kAnswerLimit = 5s;
+
 /// A time limit as poll counts it: at most INT_MAX.
 [[nodiscard]] int poll_milliseconds(milliseconds limit);
 

@@ -19,7 +19,6 @@ namespace dlaunch::launcher::cli {
 namespace {
 
 namespace control = launcher::controller;
-constexpr milliseconds kAnswerLimit = 5s;
 constexpr double kNewSeconds = 30;
 
 const char* state_of_end(int code) {

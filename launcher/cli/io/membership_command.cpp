@@ -18,7 +18,6 @@ namespace {
 using nlohmann::json;
 using supervisor::job::ExitCode;
 
-constexpr milliseconds kAnswerLimit = 5s;
 constexpr useconds_t kLookMicroseconds = 100'000;
 constexpr int kNotReached = 1;
 

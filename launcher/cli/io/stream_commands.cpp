@@ -22,7 +22,6 @@ using supervisor::job::ExitCode;
 namespace control = launcher::controller;
 
 constexpr useconds_t kLookMicroseconds = 100'000;
-constexpr milliseconds kAnswerLimit = 5s;
 constexpr milliseconds kStreamLimit = std::chrono::hours(24 * 365);
 // What a keeper needs to start a controller again, with run.db and names to look up.
 constexpr nanoseconds kRestartLimit = 30s;
