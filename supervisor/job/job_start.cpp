@@ -257,6 +257,7 @@ void Job::Impl::on_restored(Instant now, HostId host, const protocol::Restored& 
     incident_changed();
   }
   become_running(now);
+  end_when_done(now);  // a short program may be over before the last host has said that it began
 }
 
 }  // namespace dlaunch::supervisor::job

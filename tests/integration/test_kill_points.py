@@ -37,7 +37,7 @@ BREAKING = ["before send abort", "before record abort_ordered", "after send abor
             "before journal broken", "on disk broken", "before send evidence_acknowledged",
             "before journal incident", "on disk incident", "before record workers_stopped",
             "before journal generation#2", "on disk generation#2", "before send prepare#3",
-            "after send assign#2", "after send go#2"]
+            "after send assign#2", "before send go#2", "after send go#2"]
 ENDING = ["before journal ended", "on disk ended", "before send leave", "after send leave",
           "before the end"]
 COMMITTING = ["before send inspect_checkpoints", "before send find_mark", "on disk restoring",
