@@ -211,14 +211,16 @@ TEST_F(TlsServerTest, ThousandsOfHalfOpenConnectionsCostBoundedMemoryAndAllAgent
     flood.emplace_back(context_, port_);
     flood.back().send("\x16\x03\x01\x02");  // a TLS record that never gets any further
   }
-  const auto before = resident_kib();
+  [[maybe_unused]] const auto before = resident_kib();
   std::vector<std::shared_ptr<Dialer>> agents;
   for (std::uint32_t i = 0; i < 4; ++i) agents.push_back(dial(HostId{i}, secret_));
   ASSERT_TRUE(run_until([&] {
     return std::all_of(agents.begin(), agents.end(), [](const auto& a) { return a->connected; });
   })) << "places of strangers become free at the hello limit";
+#ifndef __SANITIZE_ADDRESS__  // which keeps freed memory, and so holds far more
   EXPECT_LT(resident_kib() - before, protocol::kHandshakesPendingMax * 64)
       << "no more than the pending handshakes hold memory, below 64 KiB each";
+#endif
   ASSERT_TRUE(run_until([&] { return refused_.size() >= kFlood; }));
   EXPECT_THAT(refused_[0], HasSubstr("did not say hello in time"));
 }

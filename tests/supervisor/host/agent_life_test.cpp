@@ -201,8 +201,9 @@ TEST(AgentLease, ATrainerWritesACheckpointBeforeItsHostIsLeft) {
   machine.make_training(1);
   machine.put(ConnectionDown{"no route"});
   machine.pass(61s);
-  ASSERT_EQ(machine.all<TellWorker>().size(), 2U);
-  const auto& body = machine.all<TellWorker>()[0].message.body;
+  const auto told = machine.all<TellWorker>();
+  ASSERT_EQ(told.size(), 2U);
+  const auto& body = told[0].message.body;
   ASSERT_TRUE(std::holds_alternative<protocol::worker::Stop>(body));
   EXPECT_TRUE(std::get<protocol::worker::Stop>(body).checkpoint);
   EXPECT_TRUE(machine.all<KillAll>().empty());
