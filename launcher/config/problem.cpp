@@ -41,7 +41,7 @@ std::string printable(std::string text) {
 
 std::string to_text(const Problem& problem) {
   auto text = problem.file;
-  if (problem.line > 0) {
+  if (problem.line > 0 && problem.line != kAfterAllLines) {
     text += ":" + std::to_string(problem.line) + ":" + std::to_string(problem.column);
   }
   text += ": " + problem.what;

@@ -2,11 +2,15 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace dlaunch::launcher::config {
+
+/// The line of what is said of a file after all else; it is not shown.
+constexpr std::uint32_t kAfterAllLines = std::numeric_limits<std::uint32_t>::max();
 
 struct Problem {
   std::string file;

@@ -101,7 +101,8 @@ void Reading::add(std::string what, std::string expected) {
 std::vector<Problem> Reading::take() {
   auto problems = std::exchange(problems_, {});
   if (left_off_ > 0) {
-    problems.push_back({file_, UINT32_MAX, 1, std::to_string(left_off_) + " more problems", {}});
+    problems.push_back(
+        {file_, kAfterAllLines, 1, std::to_string(left_off_) + " more problems", {}});
     problems.back().line = problems.front().line == 0 ? 0 : problems.back().line;
   }
   return problems;
