@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trainer/comm/failure.h"
+#include "trainer/comm/partition.h"
 #include "trainer/comm/recorder.h"
 
 namespace dlaunch::comm {
@@ -48,6 +49,27 @@ class Communicator {
   [[nodiscard]] virtual CommResult<void> wait(Ticket ticket) = 0;
   [[nodiscard]] CommResult<void> all_reduce(std::span<float> buffer) {
     return start_all_reduce(buffer).and_then([this](Ticket ticket) { return wait(ticket); });
+  }
+
+  /// Replaces each value by the sum over the ranks on the rank that owns it, in the same order as
+  /// `start_all_reduce`; the other values of the buffer are used up. Buffer and partition, which is
+  /// the same on every rank, must stay until `wait`.
+  [[nodiscard]] virtual CommResult<Ticket> start_reduce_scatter(std::span<float> buffer,
+                                                                const Partition& partition) = 0;
+  /// Gives every rank what each rank owns of its buffer; what nobody owns is left alone.
+  [[nodiscard]] virtual CommResult<Ticket> start_all_gather(std::span<float> buffer,
+                                                            const Partition& partition) = 0;
+
+  [[nodiscard]] CommResult<void> reduce_scatter(std::span<float> buffer,
+                                                const Partition& partition) {
+    return start_reduce_scatter(buffer, partition).and_then([this](Ticket ticket) {
+      return wait(ticket);
+    });
+  }
+  [[nodiscard]] CommResult<void> all_gather(std::span<float> buffer, const Partition& partition) {
+    return start_all_gather(buffer, partition).and_then([this](Ticket ticket) {
+      return wait(ticket);
+    });
   }
 
   [[nodiscard]] virtual CommResult<Scalars> all_reduce_scalars(const Scalars& mine) = 0;

@@ -47,7 +47,7 @@ std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes)
   if (get<std::uint32_t>(bytes, 0) != kMagic) return std::nullopt;
   const auto operation = get<std::uint8_t>(bytes, 4);
   if (operation < static_cast<std::uint8_t>(Operation::all_reduce) ||
-      operation > static_cast<std::uint8_t>(Operation::barrier)) {
+      operation > static_cast<std::uint8_t>(Operation::all_gather)) {
     return std::nullopt;
   }
   Frame frame;

@@ -14,6 +14,10 @@ const char* name_of(Operation operation) {
       return "broadcast";
     case Operation::barrier:
       return "barrier";
+    case Operation::reduce_scatter:
+      return "reduce-scatter";
+    case Operation::all_gather:
+      return "all-gather";
   }
   return "unknown operation";
 }

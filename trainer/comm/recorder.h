@@ -13,7 +13,14 @@
 
 namespace dlaunch::comm {
 
-enum class Operation : std::uint8_t { all_reduce = 1, scalars = 2, broadcast = 3, barrier = 4 };
+enum class Operation : std::uint8_t {
+  all_reduce = 1,
+  scalars = 2,
+  broadcast = 3,
+  barrier = 4,
+  reduce_scatter = 5,
+  all_gather = 6,
+};
 
 /// "all-reduce", as it appears in sentences.
 [[nodiscard]] const char* name_of(Operation operation);

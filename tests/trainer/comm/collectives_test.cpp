@@ -53,6 +53,58 @@ TEST_P(Collectives, ReduceInRoundsToTheSameTree) {
   });
 }
 
+/// Rows of two tensors and a hole between them; the first tensor has too few rows for many ranks.
+Partition rows_partition(std::uint32_t ranks) {
+  std::vector<std::vector<ValueRange>> owned(ranks);
+  for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+    if (rank < 3) owned[rank].push_back({rank * 7, 7});
+    const std::size_t first = 5000 * rank / ranks, end = 5000 * (rank + 1) / ranks;
+    owned[rank].push_back({32 + first, end - first});
+  }
+  return Partition(std::move(owned));
+}
+
+TEST_P(Collectives, ReduceScatterGivesEachOwnerItsPartOfTheCanonicalTree) {
+  const auto leaves = uneven_leaves(32, 5032);
+  const Values expected = reference_sum(leaves, 0, 32);
+  const Partition partition = rows_partition(GetParam());
+  TestMesh mesh(GetParam());
+  mesh.run([&](Communicator& rank) {
+    Values buffer = node_of(rank, leaves);
+    const auto done = rank.reduce_scatter(buffer, partition);
+    ASSERT_TRUE(done) << done.error().error.text();
+    for (const auto& range : partition.of(rank.rank())) {
+      for (std::size_t i = range.first; i < range.first + range.count; ++i) {
+        ASSERT_EQ(buffer[i], expected[i]) << i;
+      }
+    }
+  });
+}
+
+TEST_P(Collectives, AllGatherGivesEverybodyWhatEachOwns) {
+  const Partition partition = rows_partition(GetParam());
+  TestMesh mesh(GetParam());
+  mesh.run([&](Communicator& rank) {
+    Values buffer(5040, -1.0F);
+    for (const auto& range : partition.of(rank.rank())) {
+      for (std::size_t i = 0; i < range.count; ++i) {
+        buffer[range.first + i] = static_cast<float>(range.first + i);
+      }
+    }
+    const auto done = rank.all_gather(buffer, partition);
+    ASSERT_TRUE(done) << done.error().error.text();
+    Values expected(5040, -1.0F);
+    for (std::uint32_t other = 0; other < rank.world_size(); ++other) {
+      for (const auto& range : partition.of(Rank{other})) {
+        for (std::size_t i = range.first; i < range.first + range.count; ++i) {
+          expected[i] = static_cast<float>(i);
+        }
+      }
+    }
+    EXPECT_EQ(buffer, expected) << "what nobody owns is left alone";
+  });
+}
+
 TEST_P(Collectives, SendNoMoreThanTwiceTheBufferLessTheOwnShare) {
   const std::uint32_t ranks = GetParam();
   constexpr std::size_t kValues = 100'000;
@@ -116,6 +168,18 @@ TEST(AllReduce, WorksInPiecesWhenTheBufferIsLargerThanTheScratch) {
       const auto expected = static_cast<float>(i % 1000 + (i + 1) % 1000 + (i + 2) % 1000);
       ASSERT_EQ(buffer[i], expected) << i;
     }
+  });
+}
+
+TEST(ReduceScatter, SendsHalfOfWhatAnAllReduceSends) {
+  constexpr std::size_t kValues = 100'000;
+  const auto partition = Partition::even(kValues, 4);
+  TestMesh mesh(4);
+  mesh.run([&](Communicator& rank) {
+    Values buffer(kValues, 1.0F);
+    const std::uint64_t before = rank.bytes_sent();
+    ASSERT_TRUE(rank.reduce_scatter(buffer, partition));
+    EXPECT_EQ(rank.bytes_sent() - before, 3 * (kValues / 4 * sizeof(float) + kFrameBytes));
   });
 }
 

@@ -1,6 +1,7 @@
 #include "trainer/comm/io/collectives.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "trainer/comm/byte_order.h"
 #include "trainer/comm/tree_sum.h"
@@ -8,44 +9,83 @@
 namespace dlaunch::comm {
 namespace {
 
-/// The part of a piece that `rank` owns.
-std::span<float> chunk_of(std::span<float> piece, std::uint32_t world_size, std::uint32_t rank) {
-  const std::size_t first = piece.size() * rank / world_size;
-  const std::size_t last = piece.size() * (rank + 1) / world_size;
-  return piece.subspan(first, last - first);
+/// Part of each rank's share of a buffer: [first, first + count) of the values that it owns.
+struct Window {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+
+template <class Byte>
+Pieces<Byte> pieces_of(std::span<float> buffer, const std::vector<ValueRange>& ranges) {
+  Pieces<Byte> pieces;
+  for (const auto& range : ranges) {
+    const auto values = buffer.subspan(range.first, range.count);
+    if constexpr (std::is_const_v<Byte>) {
+      pieces.add(std::as_bytes(values));
+    } else {
+      pieces.add(std::as_writable_bytes(values));
+    }
+  }
+  return pieces;
 }
 
-/// The sum of this rank's chunk of `piece` over all ranks, in place.
-CommResult<void> reduce_own_chunk(Exchange& exchange, const Stage& stage, std::span<float> piece,
-                                  Scratch& scratch) {
+/// This rank's window of the sum over all ranks, in place.
+CommResult<void> reduce_window(Exchange& exchange, const Stage& stage, std::span<float> buffer,
+                               const Partition& partition, Window window, Scratch& scratch) {
   const std::uint32_t world_size = exchange.world_size();
   const std::uint32_t self = exchange.self().value;
-  const auto own = chunk_of(piece, world_size, self);
-  scratch.values.resize(std::max(scratch.values.size(), own.size() * (world_size - 1)));
-  std::vector<std::span<float>> nodes(world_size);
+  const auto mine = partition.window(exchange.self(), window.first, window.count);
+  std::size_t own = 0;
+  for (const auto& range : mine) own += range.count;
+  scratch.values.resize(std::max(scratch.values.size(), own * (world_size - 1)));
+  std::vector<std::span<float>> received(world_size);
   std::size_t used = 0;
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    nodes[rank] = own;
     if (rank == self) continue;
-    nodes[rank] = std::span(scratch.values).subspan(used, own.size());
-    used += own.size();
-    scratch.transfers[rank].send = std::as_bytes(chunk_of(piece, world_size, rank));
-    scratch.transfers[rank].receive = std::as_writable_bytes(nodes[rank]);
+    received[rank] = std::span(scratch.values).subspan(used, own);
+    used += own;
+    scratch.transfers[rank].send = pieces_of<const std::byte>(
+        buffer, partition.window(Rank{rank}, window.first, window.count));
+    scratch.transfers[rank].receive = std::as_writable_bytes(received[rank]);
   }
   if (auto moved = exchange.run(stage, scratch.transfers); !moved) return moved;
-  sum_rank_nodes(nodes, self);
+  std::vector<std::span<float>> nodes(world_size);
+  std::size_t first = 0;
+  for (const auto& range : mine) {
+    for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+      nodes[rank] = rank == self ? buffer.subspan(range.first, range.count)
+                                 : received[rank].subspan(first, range.count);
+    }
+    sum_rank_nodes(nodes, self);
+    first += range.count;
+  }
   return {};
 }
 
-CommResult<void> gather_chunks(Exchange& exchange, const Stage& stage, std::span<float> piece,
-                               Scratch& scratch) {
-  const std::uint32_t world_size = exchange.world_size();
-  const auto own = chunk_of(piece, world_size, exchange.self().value);
-  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    scratch.transfers[rank].send = std::as_bytes(own);
-    scratch.transfers[rank].receive = std::as_writable_bytes(chunk_of(piece, world_size, rank));
+CommResult<void> gather_window(Exchange& exchange, const Stage& stage, std::span<float> buffer,
+                               const Partition& partition, Window window, Scratch& scratch) {
+  const auto mine = pieces_of<const std::byte>(
+      buffer, partition.window(exchange.self(), window.first, window.count));
+  for (std::uint32_t rank = 0; rank < exchange.world_size(); ++rank) {
+    scratch.transfers[rank].send = mine;
+    scratch.transfers[rank].receive =
+        pieces_of<std::byte>(buffer, partition.window(Rank{rank}, window.first, window.count));
   }
   return exchange.run(stage, scratch.transfers);
+}
+
+/// Calls `work` for window after window, so that scratch memory stays bounded. Even a buffer of
+/// nothing is one exchange: all ranks meet in every operation.
+template <class Work>
+CommResult<void> for_each_window(const Partition& partition, const Work& work) {
+  const std::size_t step = std::max<std::size_t>(1, kPieceValues / partition.world_size());
+  std::size_t first = 0;
+  do {
+    const bool last = first + step >= partition.largest();
+    if (auto done = work(Window{first, step}, last); !done) return done;
+    first += step;
+  } while (first < partition.largest());
+  return {};
 }
 
 }  // namespace
@@ -53,21 +93,39 @@ CommResult<void> gather_chunks(Exchange& exchange, const Stage& stage, std::span
 CommResult<void> all_reduce(Exchange& exchange, Stage stage, std::span<float> buffer,
                             Scratch& scratch) {
   scratch.transfers.assign(exchange.world_size(), {});
-  // An empty buffer still is one exchange: all ranks meet in every operation.
-  std::size_t first = 0;
-  do {
-    const auto piece = buffer.subspan(first, std::min(kPieceValues, buffer.size() - first));
+  const auto partition = Partition::even(buffer.size(), exchange.world_size());
+  return for_each_window(partition, [&](Window window, bool last) {
     stage.last = false;
-    auto reduced = reduce_own_chunk(exchange, stage, piece, scratch);
-    if (!reduced) return reduced;
+    auto done = reduce_window(exchange, stage, buffer, partition, window, scratch);
     ++stage.phase;
-    stage.last = first + piece.size() == buffer.size();
-    auto gathered = gather_chunks(exchange, stage, piece, scratch);
-    if (!gathered) return gathered;
+    if (!done) return done;
+    stage.last = last;
+    done = gather_window(exchange, stage, buffer, partition, window, scratch);
     ++stage.phase;
-    first += piece.size();
-  } while (first < buffer.size());
-  return {};
+    return done;
+  });
+}
+
+CommResult<void> reduce_scatter(Exchange& exchange, Stage stage, std::span<float> buffer,
+                                const Partition& partition, Scratch& scratch) {
+  scratch.transfers.assign(exchange.world_size(), {});
+  return for_each_window(partition, [&](Window window, bool last) {
+    stage.last = last;
+    auto done = reduce_window(exchange, stage, buffer, partition, window, scratch);
+    ++stage.phase;
+    return done;
+  });
+}
+
+CommResult<void> all_gather(Exchange& exchange, Stage stage, std::span<float> buffer,
+                            const Partition& partition, Scratch& scratch) {
+  scratch.transfers.assign(exchange.world_size(), {});
+  return for_each_window(partition, [&](Window window, bool last) {
+    stage.last = last;
+    auto done = gather_window(exchange, stage, buffer, partition, window, scratch);
+    ++stage.phase;
+    return done;
+  });
 }
 
 CommResult<Scalars> all_reduce_scalars(Exchange& exchange, Stage stage, const Scalars& mine,

@@ -8,6 +8,7 @@
 
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/io/exchange.h"
+#include "trainer/comm/partition.h"
 
 namespace dlaunch::comm {
 
@@ -25,6 +26,14 @@ struct Scratch {
 /// gives everybody the sum. Sends 2 (n - 1) / n of the buffer per rank.
 [[nodiscard]] CommResult<void> all_reduce(Exchange& exchange, Stage stage, std::span<float> buffer,
                                           Scratch& scratch);
+/// Leaves the sum over the ranks of each value with its owner; the rest of the buffer is used up.
+/// Sends (n - 1) / n of the buffer per rank where all own equally much.
+[[nodiscard]] CommResult<void> reduce_scatter(Exchange& exchange, Stage stage,
+                                              std::span<float> buffer, const Partition& partition,
+                                              Scratch& scratch);
+/// Gives everybody what each rank owns of its buffer.
+[[nodiscard]] CommResult<void> all_gather(Exchange& exchange, Stage stage, std::span<float> buffer,
+                                          const Partition& partition, Scratch& scratch);
 /// Everybody sends its few numbers to everybody and adds in tree order: one trip.
 [[nodiscard]] CommResult<Scalars> all_reduce_scalars(Exchange& exchange, Stage stage,
                                                      const Scalars& mine, Scratch& scratch);

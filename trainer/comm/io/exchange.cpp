@@ -1,7 +1,6 @@
 #include "trainer/comm/io/exchange.h"
 
 #include <sys/socket.h>
-#include <sys/uio.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -15,6 +14,8 @@ namespace {
 
 /// Moved for one rank before the next has its turn, so that a fast one does not starve the rest.
 constexpr std::size_t kTurnBytes = 512 * 1024;
+/// Places that one system call reads from or writes to; a block of a model has about a dozen.
+constexpr std::size_t kPartsMax = 32;
 
 std::string name_of(const Stage& stage) {
   return std::string(name_of(stage.operation)) + " " + std::to_string(stage.sequence);
@@ -50,6 +51,34 @@ CommResult<void> Exchange::run(const Stage& stage, std::span<const Transfer> tra
     if (auto moved = advance_all(stage, transfers); !moved) return moved;
     if (finished()) return {};
     if (auto woken = wait_for_sockets(stage); !woken) return woken;
+  }
+}
+
+/// The next places, at most kTurnBytes of them.
+template <class Byte>
+std::size_t Exchange::fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place) {
+  std::size_t used = 0, bytes = 0;
+  while (used < parts.size() && bytes < kTurnBytes && place.piece < pieces.parts().size()) {
+    const auto rest = pieces.parts()[place.piece].subspan(place.offset);
+    const std::size_t length = std::min(rest.size(), kTurnBytes - bytes);
+    // sendmsg does not write through this pointer; iovec only has no const.
+    parts[used++] = {const_cast<std::byte*>(rest.data()), length};
+    bytes += length;
+    place = {place.piece + 1, 0};
+  }
+  return used;
+}
+
+template <class Byte>
+void Exchange::move_on(Place& place, const Pieces<Byte>& pieces, std::size_t bytes) {
+  while (bytes > 0) {
+    const std::size_t left = pieces.parts()[place.piece].size() - place.offset;
+    if (bytes < left) {
+      place.offset += bytes;
+      return;
+    }
+    bytes -= left;
+    place = {place.piece + 1, 0};
   }
 }
 
@@ -97,18 +126,11 @@ CommResult<void> Exchange::advance_all(const Stage& stage, std::span<const Trans
 CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
                                         const Transfer& transfer) {
   Progress& progress = progress_[rank];
-  std::array<iovec, 2> parts{};
+  std::array<iovec, kPartsMax> parts{};
   std::size_t used = 0;
-  if (progress.sent < kFrameBytes) {
-    parts[used++] = {progress.out_frame.data() + progress.sent, kFrameBytes - progress.sent};
-  }
-  const std::size_t payload_sent = progress.sent - std::min(progress.sent, kFrameBytes);
-  const auto payload = transfer.send->subspan(payload_sent);
-  if (!payload.empty()) {
-    // sendmsg does not write through this pointer; iovec only has no const.
-    auto* data = const_cast<std::byte*>(payload.data());
-    parts[used++] = {data, std::min(payload.size(), kTurnBytes)};
-  }
+  const std::size_t frame_left = kFrameBytes - std::min(progress.sent, kFrameBytes);
+  if (frame_left > 0) parts[used++] = {progress.out_frame.data() + progress.sent, frame_left};
+  used += fill(std::span(parts).subspan(used), *transfer.send, progress.send_place);
   msghdr message{};
   message.msg_iov = parts.data();
   message.msg_iovlen = used;
@@ -119,7 +141,9 @@ CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
     if (const auto words = last_words(rank)) return tl::unexpected(left(stage, rank, *words));
     return tl::unexpected(lost(stage, rank, error));
   }
-  progress.sent += static_cast<std::size_t>(count);
+  const auto bytes = static_cast<std::size_t>(count);
+  progress.sent += bytes;
+  move_on(progress.send_place, *transfer.send, bytes - std::min(bytes, frame_left));
   bytes_sent_ += static_cast<std::uint64_t>(count);
   return true;
 }
@@ -139,17 +163,26 @@ CommResult<bool> Exchange::advance_receive(const Stage& stage, std::uint32_t ran
                                            const Transfer& transfer) {
   Progress& progress = progress_[rank];
   const bool in_frame = progress.received < kFrameBytes;
-  const std::span<std::byte> rest =
-      in_frame ? std::span(progress.in_frame).subspan(progress.received)
-               : transfer.receive->subspan(progress.received - kFrameBytes);
-  const auto count = ::recv(links_[rank].socket.get(), rest.data(),
-                            std::min(rest.size(), kTurnBytes), MSG_DONTWAIT);
+  std::array<iovec, kPartsMax> parts{};
+  std::size_t used = 1;
+  if (in_frame) {
+    parts[0] = {progress.in_frame.data() + progress.received, kFrameBytes - progress.received};
+  } else {
+    used = fill(std::span(parts), *transfer.receive, progress.receive_place);
+  }
+  msghdr message{};
+  message.msg_iov = parts.data();
+  message.msg_iovlen = used;
+  const auto count = ::recvmsg(links_[rank].socket.get(), &message, MSG_DONTWAIT);
   if (count < 0) {
     if (would_block(errno)) return false;
     return tl::unexpected(lost(stage, rank, errno));
   }
   if (count == 0) return tl::unexpected(lost(stage, rank, 0));
   progress.received += static_cast<std::size_t>(count);
+  if (!in_frame) {
+    move_on(progress.receive_place, *transfer.receive, static_cast<std::size_t>(count));
+  }
   if (in_frame && progress.received == kFrameBytes) {
     if (auto right = check_frame(stage, rank, transfer); !right) {
       return tl::unexpected(right.error());

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/uio.h>
 
 #include <atomic>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -26,10 +28,34 @@ struct Link {
   std::string name;  ///< "rank 3 at 10.0.0.3:4000"
 };
 
+/// One message whose bytes lie in several places, in this order.
+template <class Byte>
+class Pieces {
+ public:
+  Pieces() = default;
+  /// One place is the common case.
+  template <class Whole>
+  requires std::constructible_from<std::span<Byte>, Whole&> Pieces(
+      Whole&& whole) {  // NOLINT(google-explicit-constructor)
+    add(std::span<Byte>(whole));
+  }
+
+  void add(std::span<Byte> part) {
+    size_ += part.size();
+    if (!part.empty()) parts_.push_back(part);
+  }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  [[nodiscard]] const std::vector<std::span<Byte>>& parts() const { return parts_; }
+
+ private:
+  std::vector<std::span<Byte>> parts_;
+  std::size_t size_ = 0;
+};
+
 /// What one rank gives and gets; nothing at all if the option is empty.
 struct Transfer {
-  std::optional<std::span<const std::byte>> send;
-  std::optional<std::span<std::byte>> receive;
+  std::optional<Pieces<const std::byte>> send;
+  std::optional<Pieces<std::byte>> receive;
 };
 
 /// Which part of which operation a set of transfers is.
@@ -63,11 +89,17 @@ class Exchange {
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_.load(); }
 
  private:
+  /// The next byte of a message's payload: which of its pieces, and where in it.
+  struct Place {
+    std::size_t piece = 0;
+    std::size_t offset = 0;
+  };
   struct Progress {
     FrameBytes out_frame{};
     FrameBytes in_frame{};
     std::size_t sent = 0;      ///< frame and payload
     std::size_t received = 0;  ///< frame and payload
+    Place send_place, receive_place;
     std::size_t to_send = 0;
     std::size_t to_receive = 0;
     bool departed = false;  ///< closed after its part was done
@@ -75,6 +107,10 @@ class Exchange {
     [[nodiscard]] bool receiving() const { return received < to_receive; }
   };
 
+  template <class Byte>
+  static std::size_t fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place);
+  template <class Byte>
+  static void move_on(Place& place, const Pieces<Byte>& pieces, std::size_t bytes);
   void prepare(const Stage& stage, std::span<const Transfer> transfers);
   [[nodiscard]] bool finished() const;
   [[nodiscard]] CommResult<void> advance_all(const Stage& stage,

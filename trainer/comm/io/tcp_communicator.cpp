@@ -6,15 +6,22 @@
 
 #include "base/check.h"
 #include "base/io/thread.h"
+#include "base/overloaded.h"
 #include "trainer/io/clock.h"
 
 namespace dlaunch::comm {
 namespace {
 
 Operation operation_of(std::size_t index) {
-  constexpr Operation kInOrderOfWork[] = {Operation::all_reduce, Operation::scalars,
-                                          Operation::broadcast, Operation::barrier};
+  constexpr Operation kInOrderOfWork[] = {Operation::all_reduce,     Operation::scalars,
+                                          Operation::broadcast,      Operation::barrier,
+                                          Operation::reduce_scatter, Operation::all_gather};
   return kInOrderOfWork[index];
+}
+
+void check_fit(std::span<float> buffer, const Partition& partition, std::uint32_t world_size) {
+  DL_CHECK(partition.world_size() == world_size, "each rank has its part, if an empty one");
+  DL_CHECK(partition.end() <= buffer.size(), "what is owned lies in the buffer");
 }
 
 }  // namespace
@@ -60,6 +67,18 @@ CommResult<Ticket> TcpCommunicator::start_all_reduce(std::span<float> buffer) {
   return start(AllReduce{buffer});
 }
 
+CommResult<Ticket> TcpCommunicator::start_reduce_scatter(std::span<float> buffer,
+                                                         const Partition& partition) {
+  check_fit(buffer, partition, world_size());
+  return start(ReduceScatter{buffer, &partition});
+}
+
+CommResult<Ticket> TcpCommunicator::start_all_gather(std::span<float> buffer,
+                                                     const Partition& partition) {
+  check_fit(buffer, partition, world_size());
+  return start(AllGather{buffer, &partition});
+}
+
 CommResult<Scalars> TcpCommunicator::all_reduce_scalars(const Scalars& mine) {
   DL_CHECK(mine.sums.size() <= kScalarSumsMax, "many numbers belong into a buffer");
   Scalars total;
@@ -87,30 +106,52 @@ std::optional<CommFailure> TcpCommunicator::failure() const {
   return failure_;
 }
 
-CommResult<void> TcpCommunicator::carry_out(const Work& work, std::uint64_t sequence) {
-  Stage stage{operation_of(work.index()), sequence, 0, 0, trainer_now() + operation_limit_, true};
-  if (const auto* reduce = std::get_if<AllReduce>(&work)) {
-    stage.total = reduce->buffer.size_bytes();
-  } else if (const auto* scalars = std::get_if<ReduceScalars>(&work)) {
-    stage.total = scalars->mine->sums.size() * sizeof(double);
-  } else if (const auto* broadcast = std::get_if<Broadcast>(&work)) {
-    stage.total = broadcast->bytes.size();
-  }
-  recorder_.enter(trainer_now(), sequence, stage.operation, stage.total);
+/// Bytes of the whole operation, the same on every rank.
+std::uint64_t TcpCommunicator::bytes_of(const Work& work) {
+  return std::visit(
+      Overloaded{
+          [](const AllReduce& reduce) { return std::uint64_t{reduce.buffer.size_bytes()}; },
+          [](const ReduceScalars& scalars) {
+            return std::uint64_t{scalars.mine->sums.size() * sizeof(double)};
+          },
+          [](const Broadcast& broadcast) { return std::uint64_t{broadcast.bytes.size()}; },
+          [](const Barrier&) { return std::uint64_t{0}; },
+          [](const ReduceScatter& reduce) {
+            return std::uint64_t{reduce.partition->total() * sizeof(float)};
+          },
+          [](const AllGather& gather) {
+            return std::uint64_t{gather.partition->total() * sizeof(float)};
+          },
+      },
+      work);
+}
 
-  if (const auto* reduce = std::get_if<AllReduce>(&work)) {
-    return comm::all_reduce(exchange_, stage, reduce->buffer, scratch_);
-  }
-  if (const auto* scalars = std::get_if<ReduceScalars>(&work)) {
-    auto total = comm::all_reduce_scalars(exchange_, stage, *scalars->mine, scratch_);
-    if (!total) return tl::unexpected(total.error());
-    *scalars->total = std::move(*total);
-    return {};
-  }
-  if (const auto* broadcast = std::get_if<Broadcast>(&work)) {
-    return comm::broadcast(exchange_, stage, broadcast->root, broadcast->bytes, scratch_);
-  }
-  return comm::barrier(exchange_, stage, scratch_);
+CommResult<void> TcpCommunicator::carry_out(const Work& work, std::uint64_t sequence) {
+  const Stage stage{operation_of(work.index()),       sequence, 0, bytes_of(work),
+                    trainer_now() + operation_limit_, true};
+  recorder_.enter(trainer_now(), sequence, stage.operation, stage.total);
+  return std::visit(
+      Overloaded{
+          [&](const AllReduce& reduce) {
+            return comm::all_reduce(exchange_, stage, reduce.buffer, scratch_);
+          },
+          [&](const ReduceScalars& scalars) {
+            auto total = comm::all_reduce_scalars(exchange_, stage, *scalars.mine, scratch_);
+            return std::move(total).map([&](Scalars sums) { *scalars.total = std::move(sums); });
+          },
+          [&](const Broadcast& broadcast) {
+            return comm::broadcast(exchange_, stage, broadcast.root, broadcast.bytes, scratch_);
+          },
+          [&](const Barrier&) { return comm::barrier(exchange_, stage, scratch_); },
+          [&](const ReduceScatter& reduce) {
+            return comm::reduce_scatter(exchange_, stage, reduce.buffer, *reduce.partition,
+                                        scratch_);
+          },
+          [&](const AllGather& gather) {
+            return comm::all_gather(exchange_, stage, gather.buffer, *gather.partition, scratch_);
+          },
+      },
+      work);
 }
 
 void TcpCommunicator::run() {

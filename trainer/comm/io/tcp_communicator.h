@@ -32,6 +32,10 @@ class TcpCommunicator final : public Communicator {
   [[nodiscard]] Rank rank() const override { return exchange_.self(); }
   [[nodiscard]] std::uint32_t world_size() const override { return exchange_.world_size(); }
   [[nodiscard]] CommResult<Ticket> start_all_reduce(std::span<float> buffer) override;
+  [[nodiscard]] CommResult<Ticket> start_reduce_scatter(std::span<float> buffer,
+                                                        const Partition& partition) override;
+  [[nodiscard]] CommResult<Ticket> start_all_gather(std::span<float> buffer,
+                                                    const Partition& partition) override;
   [[nodiscard]] CommResult<void> wait(Ticket ticket) override;
   [[nodiscard]] CommResult<Scalars> all_reduce_scalars(const Scalars& mine) override;
   [[nodiscard]] CommResult<void> broadcast(Rank root, std::span<std::byte> bytes) override;
@@ -53,9 +57,18 @@ class TcpCommunicator final : public Communicator {
     std::span<std::byte> bytes;
   };
   struct Barrier {};
-  using Work = std::variant<AllReduce, ReduceScalars, Broadcast, Barrier>;
+  struct ReduceScatter {
+    std::span<float> buffer;
+    const Partition* partition;
+  };
+  struct AllGather {
+    std::span<float> buffer;
+    const Partition* partition;
+  };
+  using Work = std::variant<AllReduce, ReduceScalars, Broadcast, Barrier, ReduceScatter, AllGather>;
 
   [[nodiscard]] CommResult<Ticket> start(Work work);
+  [[nodiscard]] static std::uint64_t bytes_of(const Work& work);
   [[nodiscard]] CommResult<void> carry_out(const Work& work, std::uint64_t sequence);
   void run();
 
