@@ -21,7 +21,7 @@ std::vector<checkpoint::TensorView> views_of(const ParameterLayout& layout,
   std::vector<checkpoint::TensorView> views;
   for (const auto& parameter : layout.parameters) {
     const auto add = [&](const char* prefix, const FlatArray& flat) {
-      views.push_back({spec_of(parameter, prefix), 0, parameter.shape.front(),
+      views.push_back({spec_of(parameter, prefix), parameter.first_row, parameter.rows,
                        std::as_bytes(flat.values().subspan(parameter.first, parameter.count))});
     };
     add("", state.values);
@@ -37,7 +37,7 @@ std::vector<checkpoint::TensorDestination> destinations_in(const ParameterLayout
   for (const auto& parameter : layout.parameters) {
     const auto add = [&](const char* prefix, FlatArray& flat) {
       destinations.push_back(
-          {spec_of(parameter, prefix), 0, parameter.shape.front(),
+          {spec_of(parameter, prefix), parameter.first_row, parameter.rows,
            std::as_writable_bytes(flat.values().subspan(parameter.first, parameter.count))});
     };
     add("", state.values);

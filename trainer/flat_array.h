@@ -11,6 +11,8 @@ namespace dlaunch::trainer {
 
 /// Vector code splits its loops by alignment, so one alignment on all ranks keeps their bits equal.
 constexpr std::size_t kAlignmentBytes = 64;
+/// Of the memory that the kernel takes and gives as a whole.
+constexpr std::size_t kPageBytes = 4096;
 
 class FlatArray {
  public:

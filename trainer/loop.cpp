@@ -2,16 +2,19 @@
 #include "trainer/loop.h"
 
 #include <cmath>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
-#include "trainer/comm/lanes.h"
-#include "trainer/comm/tree_sum.h"
+#include "base/overloaded.h"
 #include "trainer/data/batch.h"
 #include "trainer/io/clock.h"
 #include "trainer/parallel/adamw.h"
+#include "trainer/parallel/exact_sum.h"
 
 namespace dlaunch::trainer {
 
@@ -23,10 +26,14 @@ namespace {
 constexpr std::uint64_t kCheckpointBit = 1;
 constexpr std::uint64_t kStopBit = 2;
 constexpr std::uint64_t kStopCheckpointBit = 4;
+/// And what any rank saw of the numbers.
+constexpr std::uint64_t kBadLossBit = 8;
+constexpr std::uint64_t kBadGradientBit = 16;
 
 /// What all ranks know at a boundary between steps, the same on each.
 struct Agreement {
-  double loss = 0;
+  double loss = 0;  ///< mean over the step's tokens
+  double norm = 0;  ///< of the mean gradient
   bool checkpoint = false;
   bool stop = false;
   bool stop_checkpoint = false;
@@ -37,27 +44,26 @@ class Loop {
  public:
   explicit Loop(Training& training)
       : training_(training),
-        mine_(comm::micro_batches_of_rank(training.settings.logical_batches,
-                                          training.communicator.world_size(),
-                                          training.communicator.rank())),
-        batch_(training.settings),
-        reducer_(training.layout, training.communicator) {}
+        batches_(kSlots, BatchBuffer(training.settings)),
+        engine_(training.placement.make_engine(hands(), training.state.values.values())) {}
 
   Outcome run() {
     auto& state = training_.state;
     // A stop may have come before the first step, and not to all ranks at the same time.
-    auto agreed = agree(/*loss=*/0);
+    auto agreed = agree({}, {});
     while (!failed_ && !agreed.stop && state.step < training_.settings.steps) {
       const auto begun = trainer_now();
       waited_ = nanoseconds{0};
-      const double loss = compute_gradients();
+      ExactSum losses, squares;
+      compute_gradients(losses, squares);
       if (failed_) break;
-      agreed = agree(loss);
+      agreed = agree(losses, squares);
       if (failed_) break;
       take_step(agreed);
       if (failed_) break;
-      training_.observer.completed(state.step, agreed.loss, to_seconds(trainer_now() - begun),
-                                   to_seconds(waited_));
+      training_.observer.completed({state.step, agreed.loss, agreed.norm,
+                                    to_seconds(trainer_now() - begun), to_seconds(waited_),
+                                    engine_->gathered()});
       if (agreed.checkpoint || is_due(state.step)) save();
       if (agreed.checkpoint) training_.mailbox.met_checkpoint();
       watch_disk();
@@ -68,40 +74,49 @@ class Loop {
   }
 
  private:
-  /// The sum over this rank's micro-batches of their mean losses; gradients are in the reducer,
-  /// summed over all ranks.
-  double compute_gradients() {
-    std::vector<double> losses;
-    reducer_.begin_step(mine_.count);
-    for (std::uint32_t i = 0; i < mine_.count; ++i) {
-      batch_.fill(training_.text, training_.order, training_.state.step, mine_.first + i);
-      training_.observer.entered("forward");
-      const auto loss = training_.model.forward(batch_.view());
-      if (!loss) return fail_alone(loss.error());
-      losses.push_back(*loss);
-      if (training_.abort.is_set()) return fail(leave());
-      training_.observer.entered("backward");
-      const auto done = training_.model.backward(
-          reducer_.gradients(), [this](std::size_t parameter) { reducer_.on_ready(parameter); });
-      if (!done) return fail_alone(done.error());
-      if (training_.abort.is_set()) return fail(leave());
+  EngineHands hands() {
+    return {training_.model,
+            training_.placement.whole(),
+            training_.communicator,
+            training_.abort,
+            training_.settings.logical_batches,
+            [this](std::size_t slot, std::uint32_t micro_batch) {
+              batches_[slot].fill(training_.text, training_.order, training_.state.step,
+                                  micro_batch);
+              return batches_[slot].view();
+            },
+            [this](std::string_view phase) { training_.observer.entered(phase); }};
+  }
+
+  /// The gradient is in the engine, summed over all ranks; the squares are this rank's part.
+  void compute_gradients(ExactSum& losses, ExactSum& squares) {
+    const auto computed = engine_->compute(losses);
+    waited_ += engine_->waited();
+    if (!computed) {
+      std::visit(Overloaded{[&](const comm::CommFailure& failure) { fail(failure); },
+                            [&](const Error& error) { fail_alone(error); },
+                            [&](const Aborted&) { fail(leave()); }},
+                 computed.error());
+      return;
     }
-    training_.observer.entered("reduce");
-    const auto begun = trainer_now();
-    const auto reduced = reducer_.finish();
-    waited_ += trainer_now() - begun;
-    if (!reduced) return fail(reduced.error());
-    return comm::tree_sum(losses);
+    // Where all keep all values, one rank's squares are those of all.
+    if (engine_->keeps_all() && training_.communicator.rank().value > 0) return;
+    add_squares(training_.placement.kept(), engine_->gradients(), squares);
   }
 
   /// One small message per step carries the loss and every request, so that all ranks act at the
   /// same boundary.
-  Agreement agree(double loss) {
+  Agreement agree(const ExactSum& losses, const ExactSum& squares) {
     const auto requests = training_.mailbox.requests();
     comm::Scalars mine;
-    mine.sums = {loss};
+    for (const auto* sum : {&losses, &squares}) {
+      const auto limbs = sum->limbs();
+      mine.sums.insert(mine.sums.end(), limbs.begin(), limbs.end());
+    }
     mine.any_flags = (requests.checkpoint ? kCheckpointBit : 0) | (requests.stop ? kStopBit : 0) |
-                     (requests.stop_checkpoint ? kStopCheckpointBit : 0);
+                     (requests.stop_checkpoint ? kStopCheckpointBit : 0) |
+                     (losses.is_finite() ? 0 : kBadLossBit) |
+                     (squares.is_finite() ? 0 : kBadGradientBit);
     const auto begun = trainer_now();
     const auto all = training_.communicator.all_reduce_scalars(mine);
     waited_ += trainer_now() - begun;
@@ -109,29 +124,36 @@ class Loop {
       fail(all.error());
       return {};
     }
-    return {all->sums[0] / training_.settings.logical_batches,
-            (all->any_flags & kCheckpointBit) != 0, (all->any_flags & kStopBit) != 0,
-            (all->any_flags & kStopCheckpointBit) != 0};
+    const auto total = [&](std::size_t index) {
+      return ExactSum::value_of(
+          std::span(all->sums).subspan(index * ExactSum::kLimbs).first<ExactSum::kLimbs>());
+    };
+    const double share = 1.0 / training_.settings.logical_batches;  // a power of two: exact
+    const auto asked = [&](std::uint64_t bit) { return (all->any_flags & bit) != 0; };
+    check_numbers(asked(kBadLossBit), asked(kBadGradientBit));
+    return {total(0) * share, std::sqrt(total(1)) * share, asked(kCheckpointBit), asked(kStopBit),
+            asked(kStopCheckpointBit)};
+  }
+
+  /// All ranks see it in the same step, before the optimizer.
+  void check_numbers(bool bad_loss, bool bad_gradient) {
+    if (!bad_loss && !bad_gradient) return;
+    fail(Failed{FailingCategory::bad_numbers,
+                "step " + std::to_string(training_.state.step + 1) + ": the " +
+                    (bad_loss ? "loss" : "gradient") +
+                    " is no finite number; a lower learning_rate or a longer warmup_steps is "
+                    "the usual cure"});
   }
 
   /// Waits for nothing and ignores aborts: the state is never left half changed.
   void take_step(const Agreement& agreed) {
     auto& state = training_.state;
     const auto& settings = training_.settings;
-    const double share = 1.0 / settings.logical_batches;  // a power of two: exact
-    const double norm = norm_of(reducer_.gradients()) * share;
-    if (!std::isfinite(agreed.loss) || !std::isfinite(norm)) {
-      fail(Failed{FailingCategory::bad_numbers,
-                  "step " + std::to_string(state.step + 1) + ": the " +
-                      (std::isfinite(agreed.loss) ? "gradient" : "loss") +
-                      " is no finite number; a lower learning_rate or a longer warmup_steps is "
-                      "the usual cure"});
-      return;
-    }
+    const double share = 1.0 / settings.logical_batches;
     training_.observer.entered("optimizer");
-    adamw_step(training_.layout,
+    adamw_step(training_.placement.kept(),
                {state.values.values(), state.moments.values(), state.second_moments.values()},
-               reducer_.gradients(), share * clip_factor(norm, settings.clip), settings,
+               engine_->gradients(), share * clip_factor(agreed.norm, settings.clip), settings,
                learning_rate_at(settings, state.step), state.step + 1);
     ++state.step;
   }
@@ -187,9 +209,8 @@ class Loop {
   }
 
   Training& training_;
-  const comm::TreeNode mine_;
-  BatchBuffer batch_;
-  GradientReducer reducer_;
+  std::vector<BatchBuffer> batches_;  ///< per slot
+  std::unique_ptr<GradientEngine> engine_;
   nanoseconds waited_{0};
   std::optional<Outcome> failed_;
 };

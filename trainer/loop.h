@@ -18,18 +18,29 @@
 #include "trainer/mailbox.h"
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
-#include "trainer/parallel/gradient_reducer.h"
+#include "trainer/parallel/placement.h"
 #include "trainer/settings.h"
 
 namespace dlaunch::trainer {
 
-/// All that a checkpoint holds; everything else is a function of it and the settings.
+/// This rank's part of all that a checkpoint holds; everything else is a function of it and the
+/// settings.
 struct TrainingState {
   explicit TrainingState(std::size_t count)
       : values(count), moments(count), second_moments(count) {}
 
   std::uint64_t step = 0;                     ///< optimizer steps taken
-  FlatArray values, moments, second_moments;  ///< as the layout says
+  FlatArray values, moments, second_moments;  ///< as Placement::kept says
+};
+
+/// What is known of a step that is complete.
+struct StepFigures {
+  std::uint64_t step = 0;
+  double loss = 0;     ///< mean over the step's tokens, before the step
+  double norm = 0;     ///< of the mean gradient, before it was clipped
+  double seconds = 0;  ///< of this rank
+  double waiting = 0;  ///< of them, seconds in which other ranks were waited for
+  ParameterBytes gathered;
 };
 
 /// Who is told about progress; called on the training thread and must not block.
@@ -37,8 +48,7 @@ class Observer {
  public:
   virtual ~Observer() = default;
   virtual void entered(std::string_view phase) = 0;
-  /// A step is complete. `waiting`: seconds of it in which other ranks were waited for.
-  virtual void completed(std::uint64_t step, double loss, double seconds, double waiting) = 0;
+  virtual void completed(const StepFigures& figures) = 0;
 };
 
 /// Who writes checkpoints.
@@ -58,7 +68,7 @@ class Saver {
 /// The loop's hands; all outlive it.
 struct Training {
   const TrainerSettings& settings;
-  const ParameterLayout& layout;
+  Placement& placement;
   const DataOrder& order;
   std::span<const std::byte> text;
   TrainingState& state;

@@ -39,19 +39,24 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(const Ass
   }
   auto text = TextFile::open(settings->text, std::uint64_t{settings->model.context} + 1);
   if (!text) return trouble(FailingCategory::user_error, text.error().text());
+  auto placement = Placement::make(*settings, assign.world_size, assign.rank);
+  if (!placement) return trouble(FailingCategory::out_of_memory, placement.error().text());
   set_threads(settings->threads);
-  return std::unique_ptr<Member>(new Member(assigned, *settings, std::move(*text)));
+  return std::unique_ptr<Member>(
+      new Member(assigned, *settings, std::move(*text), std::move(*placement)));
 }
 
-Member::Member(const Assigned& assigned, TrainerSettings settings, TextFile text)
+Member::Member(const Assigned& assigned, TrainerSettings settings, TextFile text,
+               Placement placement)
     : assigned_(assigned),
       settings_(std::move(settings)),
       text_(std::move(text)),
-      layout_(layout_of(settings_.model)),
+      placement_(std::move(placement)),
       order_(settings_.seed, text_.bytes().size(), settings_.model.context,
              settings_.logical_batches, settings_.micro_batch),
-      state_(layout_.count),
-      model_(settings_.model, layout_, state_.values.values()) {}
+      state_(placement_.kept().count),
+      model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values())) {
+}
 
 tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort) {
@@ -81,10 +86,10 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   checkpoint::ManifestData data{text_.bytes().size(), {}};
   if (writes_manifest) data.hash = content_hash(text_.bytes());
   if (!assign.restore) {
-    fill_first_values(layout_, settings_.seed, state_.values.values());
+    fill_first_values(placement_.kept(), settings_.seed, state_.values.values());
   } else {
-    const auto loaded =
-        checkpoint::load_checkpoint(assign.restore->directory, destinations_in(layout_, state_));
+    const auto loaded = checkpoint::load_checkpoint(assign.restore->directory,
+                                                    destinations_in(placement_.kept(), state_));
     if (!loaded) {
       return trouble(checkpoint::is_damage(loaded.error()) ? FailingCategory::checkpoint_damaged
                                                            : FailingCategory::storage,
@@ -112,14 +117,14 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   request.data = std::move(data);
   std::optional<std::uint64_t> restored;
   if (assign.restore) restored = state_.step;
-  saver_ =
-      std::make_unique<CheckpointSaver>(layout_, std::move(request), restored, std::move(written));
+  saver_ = std::make_unique<CheckpointSaver>(placement_.kept(), std::move(request), restored,
+                                             std::move(written));
   return {};
 }
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
-  Training training{settings_,      layout_, order_,  text_.bytes(), state_,  model_,
-                    *communicator_, *abort_, mailbox, *saver_,       observer};
+  Training training{settings_,      placement_, order_,  text_.bytes(), state_,  model_,
+                    *communicator_, *abort_,    mailbox, *saver_,       observer};
   return trainer::train(training);
 }
 
@@ -136,7 +141,7 @@ std::string Member::sentence() const {
   const auto mine =
       comm::micro_batches_of_rank(settings_.logical_batches, assign.world_size, assign.rank);
   std::size_t parameters = 0;
-  for (const auto& parameter : layout_.parameters) parameters += parameter.count;
+  for (const auto& parameter : placement_.whole().parameters) parameters += parameter.count;
   return "rank " + std::to_string(assign.rank.value) + " of " + std::to_string(assign.world_size) +
          ": micro-batches " + std::to_string(mine.first) + " to " +
          std::to_string(mine.first + mine.count - 1) + " of " +

@@ -44,12 +44,12 @@ class Member {
   [[nodiscard]] std::string sentence() const;
 
  private:
-  Member(const Assigned& assigned, TrainerSettings settings, TextFile text);
+  Member(const Assigned& assigned, TrainerSettings settings, TextFile text, Placement placement);
 
   const Assigned assigned_;
   const TrainerSettings settings_;
   const TextFile text_;
-  const ParameterLayout layout_;
+  Placement placement_;
   const DataOrder order_;
   TrainingState state_;
   Gpt model_;

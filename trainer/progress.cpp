@@ -27,22 +27,23 @@ void ProgressTeller::entered(std::string_view phase) {
   tell_(progress_);
 }
 
-void ProgressTeller::completed(std::uint64_t step, double loss, double seconds, double waiting) {
-  progress_.step = Step{step};
-  progress_.loss = loss;
-  progress_.seconds = seconds;
-  progress_.waiting = waiting;
+void ProgressTeller::completed(const StepFigures& figures) {
+  progress_.step = Step{figures.step};
+  progress_.loss = figures.loss;
+  progress_.seconds = figures.seconds;
+  progress_.waiting = figures.waiting;
   progress_.tokens = tokens_per_step_;
   tell_(progress_);
 
-  seconds_since_line_ += seconds;
+  seconds_since_line_ += figures.seconds;
   ++steps_since_line_;
-  if (!std::exchange(first_, false) && step < steps_ &&
+  if (!std::exchange(first_, false) && figures.step < steps_ &&
       seconds_since_line_ < to_seconds(kLogInterval)) {
     return;
   }
   const auto tokens = static_cast<double>(std::exchange(steps_since_line_, 0) * tokens_per_step_);
-  log_(step_line(step, steps_, loss, tokens / std::exchange(seconds_since_line_, 0)));
+  log_(step_line(figures.step, steps_, figures.loss,
+                 tokens / std::exchange(seconds_since_line_, 0)));
 }
 
 }  // namespace dlaunch::trainer

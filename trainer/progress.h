@@ -27,7 +27,7 @@ class ProgressTeller final : public Observer {
   ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Tell tell, Log log);
 
   void entered(std::string_view phase) override;
-  void completed(std::uint64_t step, double loss, double seconds, double waiting) override;
+  void completed(const StepFigures& figures) override;
 
  private:
   const std::uint64_t steps_;

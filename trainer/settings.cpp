@@ -101,7 +101,11 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   Reader reader(object, "", problems);
   std::string strategy = "ddp";
   reader.text("strategy", strategy);
-  if (strategy != "ddp") reader.complain("strategy", "“" + strategy + "” is not available yet");
+  if (strategy == "fsdp") {
+    settings.strategy = Strategy::fsdp;
+  } else if (strategy != "ddp") {
+    reader.complain("strategy", "“" + strategy + "” is not available yet");
+  }
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);
   if (!std::has_single_bit(settings.logical_batches)) {

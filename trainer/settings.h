@@ -17,7 +17,14 @@ struct ModelSettings {
   friend bool operator==(const ModelSettings&, const ModelSettings&) = default;
 };
 
+enum class Strategy {
+  ddp,   ///< every rank keeps the whole state
+  fsdp,  ///< every rank keeps a share of it
+};
+
 struct TrainerSettings {
+  Strategy strategy = Strategy::ddp;
+  bool prefetch = true;  ///< FSDP: gather a unit's values while the one before it runs
   std::uint64_t steps = 1;
   std::uint32_t logical_batches = 8;  ///< micro-batches per step, whatever the number of ranks
   std::uint32_t micro_batch = 8;      ///< sequences per micro-batch

@@ -183,7 +183,7 @@ void read_job(Section section, JobSection& job, std::vector<std::string>& notice
 }
 
 void read_trainer(Section section, TrainerSection& trainer, const TrainContext& context) {
-  section.choice("strategy", trainer.strategy, {"ddp"}, {"fsdp", "hsdp"});
+  section.choice("strategy", trainer.strategy, {"ddp", "fsdp"}, {"hsdp"});
   section.whole("steps", trainer.steps, 1, kAny);
   section.whole("logical_batches", trainer.logical_batches, 1, kLogicalBatchesMax);
   if (trainer.logical_batches != 0 && !std::has_single_bit(trainer.logical_batches)) {

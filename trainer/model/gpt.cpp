@@ -17,6 +17,7 @@
 #include <torch/csrc/autograd/variable.h>
 #include <torch/version.h>
 
+#include <array>
 #include <new>
 #include <string_view>
 #include <utility>
@@ -28,7 +29,8 @@ namespace dlaunch::trainer {
 
 namespace {
 
-constexpr double kEpsilon = 1e-5;  // as GPT-2's layer norms have it
+constexpr std::size_t kTokens = 0;  // the parameter that the head shares with the embedding
+constexpr double kEpsilon = 1e-5;   // as GPT-2's layer norms have it
 
 std::vector<std::int64_t> sizes_of(const Parameter& parameter) {
   return {parameter.shape.begin(), parameter.shape.end()};
@@ -94,15 +96,30 @@ class Gpt::Impl {
     DL_CHECK(next == leaves_.size(), "the layout has the parameters that the model uses");
   }
 
-  double forward(const Batch& batch) {
-    loss_ = loss_of(batch);
-    return loss_.item<float>();
+  [[nodiscard]] std::size_t units() const { return blocks_.size() + 2; }
+
+  void forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+    auto& pass = passes_.at(slot);
+    pass.inputs.resize(units());
+    pass.outputs.resize(units());
+    if (unit > 0) {
+      // Each unit is a graph of its own: what leaves one enters the next as a leaf.
+      pass.inputs[unit] = pass.outputs[unit - 1].detach().set_requires_grad(true);
+    }
+    pass.outputs[unit] = applied(unit, pass.inputs[unit], batch);
   }
 
-  void backward(std::span<float> gradients, const Ready& ready) {
+  double loss(std::size_t slot) { return passes_.at(slot).outputs.back().item<float>(); }
+
+  void backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
+                     const Ready& ready) {
+    auto& pass = passes_.at(slot);
     gradients_ = gradients;
     ready_ = &ready;
-    std::exchange(loss_, {}).backward();
+    at_head_ = unit + 1 == units();
+    const auto upstream = at_head_ ? at::Tensor() : pass.inputs[unit + 1].grad();
+    if (!at_head_) pass.inputs[unit + 1].reset();
+    std::exchange(pass.outputs[unit], {}).backward(upstream);
     ready_ = nullptr;
   }
 
@@ -124,21 +141,29 @@ class Gpt::Impl {
     const auto& parameter = layout_.parameters[index];
     auto& gradient = leaves_[index].mutable_grad();
     at::NoGradGuard no_grad;
-    at::from_blob(&gradients_[parameter.first], sizes_of(parameter), at::kFloat).copy_(gradient);
+    const auto place = at::from_blob(&gradients_[parameter.first], sizes_of(parameter), at::kFloat);
+    const bool tied = index == kTokens;
+    if (tied && !at_head_) {
+      place.add_(gradient);
+    } else {
+      place.copy_(gradient);
+    }
     gradient.reset();
-    (*ready_)(index);
+    if (!tied || !at_head_) (*ready_)(index);
   }
 
-  at::Tensor loss_of(const Batch& batch) const {
+  at::Tensor applied(std::size_t unit, const at::Tensor& stream, const Batch& batch) const {
     const std::int64_t rows = batch.sequences;
     const std::int64_t length = batch.context;
     const auto tokens_from = [&](std::span<const std::int64_t> ids) {
       return at::from_blob(const_cast<std::int64_t*>(ids.data()), {rows, length}, at::kLong);
     };
-    auto stream =
-        at::embedding(tokens_, tokens_from(batch.inputs)) + positions_.slice(0, 0, length);
-    stream = stream.reshape({rows * length, settings_.width});
-    for (const auto& block : blocks_) stream = apply(block, stream, rows, length);
+    if (unit == 0) {
+      const auto embedded =
+          at::embedding(tokens_, tokens_from(batch.inputs)) + positions_.slice(0, 0, length);
+      return embedded.reshape({rows * length, settings_.width});
+    }
+    if (unit <= blocks_.size()) return apply(blocks_[unit - 1], stream, rows, length);
     const auto last = normed(stream, norm_weight_, norm_bias_);
     const auto logits = at::matmul(last, tokens_.t());  // the head is tied to the token embedding
     return at::cross_entropy_loss(logits, tokens_from(batch.targets).reshape({rows * length}));
@@ -182,8 +207,13 @@ class Gpt::Impl {
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   at::Tensor tokens_, positions_, norm_weight_, norm_bias_;
   std::vector<Block> blocks_;
-  at::Tensor loss_;
+  /// One micro-batch on its way: what went into each unit and what came out of it.
+  struct Pass {
+    std::vector<at::Tensor> inputs, outputs;
+  };
+  std::array<Pass, kSlots> passes_;
   std::span<float> gradients_;
+  bool at_head_ = false;
   const Ready* ready_ = nullptr;
 };
 
@@ -191,11 +221,17 @@ Gpt::Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span
     : impl_(std::make_unique<Impl>(settings, layout, values)) {}
 Gpt::~Gpt() = default;
 
-Result<double> Gpt::forward(const Batch& batch) {
-  return translated("computing the loss", [&] { return impl_->forward(batch); });
+std::size_t Gpt::units() const { return impl_->units(); }
+Result<void> Gpt::forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+  return translated("computing the loss", [&] { impl_->forward_unit(unit, slot, batch); });
 }
-Result<void> Gpt::backward(std::span<float> gradients, const Ready& ready) {
-  return translated("computing the gradient", [&] { impl_->backward(gradients, ready); });
+Result<double> Gpt::loss(std::size_t slot) {
+  return translated("computing the loss", [&] { return impl_->loss(slot); });
+}
+Result<void> Gpt::backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
+                                const Ready& ready) {
+  return translated("computing the gradient",
+                    [&] { impl_->backward_unit(unit, slot, gradients, ready); });
 }
 
 }  // namespace dlaunch::trainer

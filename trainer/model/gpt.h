@@ -21,12 +21,16 @@ void set_threads(std::uint32_t threads);
 class Gpt final : public Model {
  public:
   /// The model reads its parameters from `values` (flat, as `layout` says), which must outlive it
-  /// and may change between `backward` and the next `forward`.
+  /// and may change between the passes of a micro-batch.
   Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values);
   ~Gpt() override;
 
-  [[nodiscard]] Result<double> forward(const Batch& batch) override;
-  [[nodiscard]] Result<void> backward(std::span<float> gradients, const Ready& ready) override;
+  [[nodiscard]] std::size_t units() const override;
+  [[nodiscard]] Result<void> forward_unit(std::size_t unit, std::size_t slot,
+                                          const Batch& batch) override;
+  [[nodiscard]] Result<double> loss(std::size_t slot) override;
+  [[nodiscard]] Result<void> backward_unit(std::size_t unit, std::size_t slot,
+                                           std::span<float> gradients, const Ready& ready) override;
 
  private:
   class Impl;

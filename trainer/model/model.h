@@ -1,4 +1,5 @@
-// What the training loop knows of a model: the loss of a micro-batch and its gradient.
+// What the training loop knows of a model: a chain of units, the loss of a micro-batch and its
+// gradient.
 #pragma once
 
 #include <cstddef>
@@ -18,18 +19,44 @@ struct Batch {
   std::span<const std::int64_t> targets;
 };
 
-/// Used by one thread. Errors: `errc::not_enough_memory`, or what the tensor library said.
+/// Micro-batches that may be on their way at the same time, each in a slot of its own.
+constexpr std::size_t kSlots = 2;
+
+/// Used by one thread. Units run forward in order and backward in the opposite order; the values of
+/// a unit (ParameterLayout) need to be in place only while it runs. Errors:
+/// `errc::not_enough_memory`, or what the tensor library said.
 class Model {
  public:
   /// Told the index (ParameterLayout) of each parameter whose gradient is complete.
   using Ready = std::function<void(std::size_t parameter)>;
 
   virtual ~Model() = default;
-  /// The mean loss over the tokens; keeps what `backward` needs. `batch` must stay until then.
-  [[nodiscard]] virtual Result<double> forward(const Batch& batch) = 0;
-  /// Writes the gradient of the last `forward` over `gradients` (flat, as the layout says; gaps
-  /// are left alone). `ready` is called once for each parameter, on this thread.
-  [[nodiscard]] virtual Result<void> backward(std::span<float> gradients, const Ready& ready) = 0;
+  [[nodiscard]] virtual std::size_t units() const = 0;
+  /// Keeps what the unit's backward pass needs. `batch` must stay until that of the first unit.
+  [[nodiscard]] virtual Result<void> forward_unit(std::size_t unit, std::size_t slot,
+                                                  const Batch& batch) = 0;
+  /// The mean loss over the tokens, after the last unit's forward pass.
+  [[nodiscard]] virtual Result<double> loss(std::size_t slot) = 0;
+  /// Writes the gradient of the unit's parameters into `gradients` (flat, as the layout says; gaps
+  /// are left alone); a unit that borrows another's writes there first, and that one adds.
+  /// `ready` is called once for each parameter of the model, on this thread.
+  [[nodiscard]] virtual Result<void> backward_unit(std::size_t unit, std::size_t slot,
+                                                   std::span<float> gradients,
+                                                   const Ready& ready) = 0;
+
+  /// The whole chain, in the first slot.
+  [[nodiscard]] Result<double> forward(const Batch& batch) {
+    for (std::size_t unit = 0; unit < units(); ++unit) {
+      if (auto done = forward_unit(unit, 0, batch); !done) return tl::unexpected(done.error());
+    }
+    return loss(0);
+  }
+  [[nodiscard]] Result<void> backward(std::span<float> gradients, const Ready& ready) {
+    for (std::size_t unit = units(); unit-- > 0;) {
+      if (auto done = backward_unit(unit, 0, gradients, ready); !done) return done;
+    }
+    return {};
+  }
 };
 
 }  // namespace dlaunch::trainer

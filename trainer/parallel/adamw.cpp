@@ -30,15 +30,7 @@ void update(std::size_t count, float* __restrict values, float* __restrict momen
   }
 }
 
-}  // namespace
-
-double learning_rate_at(const TrainerSettings& settings, std::uint64_t step) {
-  if (step >= settings.warmup_steps) return settings.learning_rate;
-  return settings.learning_rate * static_cast<double>(step + 1) /
-         static_cast<double>(settings.warmup_steps);
-}
-
-double norm_of(std::span<const float> values) {
+double sum_of_squares(std::span<const float> values) {
   // Sixteen sums side by side let the compiler use vectors without changing the order.
   std::array<double, 16> sums{};
   const std::size_t whole = values.size() / sums.size() * sums.size();
@@ -51,7 +43,24 @@ double norm_of(std::span<const float> values) {
   double sum = 0;
   for (const double part : sums) sum += part;
   for (const double value : values.subspan(whole)) sum += value * value;
-  return std::sqrt(sum);
+  return sum;
+}
+
+}  // namespace
+
+double learning_rate_at(const TrainerSettings& settings, std::uint64_t step) {
+  if (step >= settings.warmup_steps) return settings.learning_rate;
+  return settings.learning_rate * static_cast<double>(step + 1) /
+         static_cast<double>(settings.warmup_steps);
+}
+
+void add_squares(const ParameterLayout& layout, std::span<const float> values, ExactSum& sum) {
+  for (const auto& parameter : layout.parameters) {
+    const auto row_values = parameter.row_values();
+    for (std::uint64_t row = 0; row < parameter.rows; ++row) {
+      sum.add(sum_of_squares(values.subspan(parameter.first + row * row_values, row_values)));
+    }
+  }
 }
 
 double clip_factor(double norm, double clip) { return clip > 0 && norm > clip ? clip / norm : 1.0; }

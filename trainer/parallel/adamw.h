@@ -5,6 +5,7 @@
 #include <span>
 
 #include "trainer/model/parameters.h"
+#include "trainer/parallel/exact_sum.h"
 #include "trainer/settings.h"
 
 namespace dlaunch::trainer {
@@ -13,8 +14,9 @@ namespace dlaunch::trainer {
 /// is prolonged equals one that was asked for in full. `step`: steps taken before this one.
 [[nodiscard]] double learning_rate_at(const TrainerSettings& settings, std::uint64_t step);
 
-/// Euclidean norm, summed in doubles in a fixed order.
-[[nodiscard]] double norm_of(std::span<const float> values);
+/// Adds the squares of all values, row by row: the same rows give the same bits, whoever keeps
+/// them. `values` are laid out as `layout` says.
+void add_squares(const ParameterLayout& layout, std::span<const float> values, ExactSum& sum);
 
 /// What gradients are multiplied with so that their norm is at most `clip`; 1 for `clip` 0.
 [[nodiscard]] double clip_factor(double norm, double clip);

@@ -176,7 +176,7 @@ hosts = "4..2"
 stepps = 10
 logical_batches = 12
 micro_batch = "8"
-strategy = "fsdp"
+strategy = "hsdp"
 [trainer.model]
 width = 100
 heads = 3
@@ -190,7 +190,7 @@ train.toml:4:1: there is no text to train on; expected [trainer.data] text = "kj
 train.toml:5:1: unknown key `stepps` in [trainer]; did you mean `steps`?
 train.toml:6:19: `logical_batches` is 12; expected a power of two, not below the most ranks
 train.toml:7:15: `micro_batch` in [trainer] is a string; expected a whole number from 1 to 65536
-train.toml:8:12: `strategy` in [trainer] = "fsdp" is not available yet; expected "ddp"
+train.toml:8:12: `strategy` in [trainer] = "hsdp" is not available yet; expected "ddp" or "fsdp"
 train.toml:11:9: `width` (100) is no multiple of `heads` (3); expected a width that the heads can share evenly
 train.toml:13:14: `stop_grace` in [recovery] is "30"; expected a duration with a unit, like "30 s"
 train.toml:14:14: unknown key `proces` in [recovery.restarts]; did you mean `process`?

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <functional>
 #include <future>
 #include <limits>
@@ -23,22 +24,29 @@ class CountingModel final : public Model {
  public:
   explicit CountingModel(const ParameterLayout& layout) : layout_(layout) {}
 
-  Result<double> forward(const Batch& batch) override {
-    first_ = batch.inputs.front();
-    second_ = batch.inputs.back();
-    ++computed[{first_, second_}];
-    return loss_factor * static_cast<double>(mix(static_cast<std::uint64_t>(first_)) % 1000) / 999;
+  std::size_t units() const override { return layout_.units.size(); }
+  Result<void> forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) override {
+    if (unit > 0) return {};
+    seen_[slot] = {batch.inputs.front(), batch.inputs.back()};
+    ++computed[seen_[slot]];
+    return {};
   }
-  Result<void> backward(std::span<float> gradients, const Ready& ready) override {
-    for (std::size_t i = layout_.parameters.size(); i-- > 0;) {
+  Result<double> loss(std::size_t slot) override {
+    const auto key = mix(static_cast<std::uint64_t>(seen_[slot].first));
+    return loss_factor * static_cast<double>(key % 1000) / 999;
+  }
+  Result<void> backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
+                             const Ready& ready) override {
+    const auto& part = layout_.units[unit];
+    for (std::size_t i = part.first_parameter + part.parameters; i-- > part.first_parameter;) {
       const auto& parameter = layout_.parameters[i];
       for (std::size_t k = 0; k < parameter.count; ++k) {
-        const auto key = static_cast<std::uint64_t>(first_ * 257 + second_);
+        const auto key = static_cast<std::uint64_t>(seen_[slot].first * 257 + seen_[slot].second);
         gradients[parameter.first + k] = normal_at(key, parameter.first + k);
       }
       ready(i);
     }
-    return after_backward ? after_backward() : Result<void>{};
+    return unit == 0 && after_backward ? after_backward() : Result<void>{};
   }
 
   std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
@@ -47,7 +55,7 @@ class CountingModel final : public Model {
 
  private:
   const ParameterLayout& layout_;
-  std::int64_t first_ = 0, second_ = 0;
+  std::array<std::pair<std::int64_t, std::int64_t>, kSlots> seen_;
 };
 
 class NotingSaver final : public Saver {
@@ -68,13 +76,16 @@ class NotingSaver final : public Saver {
 class NotingObserver final : public Observer {
  public:
   void entered(std::string_view) override {}
-  void completed(std::uint64_t step, double loss, double, double) override {
-    steps.push_back(step);
-    losses.push_back(loss);
-    if (on_step) on_step(step);
+  void completed(const StepFigures& figures) override {
+    steps.push_back(figures.step);
+    losses.push_back(figures.loss);
+    norms.push_back(figures.norm);
+    gathered = figures.gathered;
+    if (on_step) on_step(figures.step);
   }
   std::vector<std::uint64_t> steps;
-  std::vector<double> losses;
+  std::vector<double> losses, norms;
+  ParameterBytes gathered;
   std::function<void(std::uint64_t)> on_step;
 };
 
@@ -82,7 +93,9 @@ struct RankResult {
   Outcome outcome;
   std::vector<float> values;
   std::vector<std::uint64_t> saved;
-  std::vector<double> losses;
+  std::vector<double> losses, norms;
+  ParameterLayout kept;
+  ParameterBytes gathered;
   std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
   std::uint64_t bytes_sent = 0;
 };
@@ -107,24 +120,28 @@ class LoopTest : public testing::Test {
     comm::TestMesh mesh(ranks);
     mesh.run([&](comm::Communicator& communicator) {
       const auto rank = communicator.rank().value;
-      const auto layout = layout_of(settings_.model);
+      auto placement = Placement::make(settings_, ranks, communicator.rank());
+      ASSERT_TRUE(placement);
       const DataOrder order(settings_.seed, text_.size(), settings_.model.context,
                             settings_.logical_batches, settings_.micro_batch);
-      TrainingState state(layout.count);
-      fill_first_values(layout, settings_.seed, state.values.values());
-      CountingModel model(layout);
+      TrainingState state(placement->kept().count);
+      fill_first_values(placement->kept(), settings_.seed, state.values.values());
+      CountingModel model(placement->whole());
       Mailbox mailbox(Generation{1});
       NotingSaver saver;
       NotingObserver observer;
       if (prepare) prepare(rank, mailbox, model, saver, observer, *mesh.abort(rank));
-      Training training{settings_,         layout,  order, text_,   state, model, communicator,
-                        *mesh.abort(rank), mailbox, saver, observer};
+      Training training{settings_,    *placement,        order,   text_, state,   model,
+                        communicator, *mesh.abort(rank), mailbox, saver, observer};
       auto& result = results[rank];
       result.outcome = train(training);
       if (ended) ended(rank);
       result.values.assign(state.values.values().begin(), state.values.values().end());
       result.saved = saver.steps;
       result.losses = observer.losses;
+      result.norms = observer.norms;
+      result.kept = placement->kept();
+      result.gathered = observer.gathered;
       result.computed = model.computed;
       result.bytes_sent = communicator.bytes_sent();
     });
@@ -161,6 +178,77 @@ TEST_F(LoopTest, WeightsAndLossesAreTheSameBitsOnEveryRankOfEveryNumberOfRanks) 
       EXPECT_TRUE(result.values == expected.values) << ranks << " ranks";
       EXPECT_EQ(result.losses, expected.losses) << ranks << " ranks";
     }
+  }
+}
+
+/// The rows that this rank keeps, as the rank that keeps all has them.
+std::vector<float> rows_of(const RankResult& whole, const ParameterLayout& kept) {
+  std::vector<float> values;
+  for (std::size_t i = 0; i < kept.parameters.size(); ++i) {
+    const auto& all = whole.kept.parameters[i];
+    const auto& mine = kept.parameters[i];
+    const auto first = whole.values.begin() +
+                       static_cast<std::ptrdiff_t>(all.first + mine.first_row * all.row_values());
+    values.insert(values.end(), first, first + static_cast<std::ptrdiff_t>(mine.count));
+  }
+  return values;
+}
+
+TEST_F(LoopTest, RanksThatShareTheStateEndWithTheBitsOfOneThatKeepsAll) {
+  settings_.model = {3, 8, 2, 4};
+  const auto expected = train_on(1)[0];
+  settings_.strategy = Strategy::fsdp;
+  for (const bool prefetch : {true, false}) {
+    settings_.prefetch = prefetch;
+    for (std::uint32_t ranks = 1; ranks <= 8; ++ranks) {
+      SCOPED_TRACE(std::to_string(ranks) + (prefetch ? " ranks, prefetch" : " ranks"));
+      std::map<std::pair<std::int64_t, std::int64_t>, int> all;
+      for (const auto& result : train_on(ranks)) {
+        EXPECT_EQ(finished_step(result), 3u);
+        EXPECT_TRUE(result.values == rows_of(expected, result.kept));
+        EXPECT_EQ(result.losses, expected.losses);
+        EXPECT_EQ(result.norms, expected.norms);
+        for (const auto& [batch, times] : result.computed) all[batch] += times;
+      }
+      EXPECT_EQ(all.size(), 3u * 8);
+      for (const auto& [batch, times] : all) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST_F(LoopTest, NoMoreThanTwoUnitsOfASharedStateAreGatheredAtATime) {
+  settings_.model = {6, 64, 2, 16};
+  settings_.strategy = Strategy::fsdp;
+  const auto layout = layout_of(settings_.model);
+  std::uint64_t largest = 0;
+  for (const auto& unit : layout.units) {
+    largest = std::max<std::uint64_t>(largest, unit.count * sizeof(float));
+  }
+  for (const bool prefetch : {true, false}) {
+    settings_.prefetch = prefetch;
+    for (const std::uint32_t ranks : {2u, 3u}) {
+      for (const auto& result : train_on(ranks)) {
+        EXPECT_EQ(result.gathered.now, 0u) << "between steps nothing is kept";
+        EXPECT_GT(result.gathered.peak, 0u);
+        EXPECT_LE(result.gathered.peak, (prefetch ? 2 : 1) * largest + kPageBytes);
+      }
+    }
+  }
+}
+
+TEST_F(LoopTest, AnAbortEndsRanksThatShareTheState) {
+  settings_.steps = 1'000'000;
+  settings_.strategy = Strategy::fsdp;
+  const auto results =
+      train_on(3, [](auto rank, auto&, auto&, auto&, auto& observer, comm::AbortFlag& abort) {
+        observer.on_step = [rank, &abort](std::uint64_t step) {
+          if (rank == 1 && step == 4) abort.set("for the test");
+        };
+      });
+  for (const auto& result : results) {
+    const auto* failure = std::get_if<comm::CommFailure>(&result.outcome);
+    ASSERT_TRUE(failure);
+    EXPECT_EQ(failure->kind, comm::FailureKind::aborted);
   }
 }
 

@@ -23,7 +23,7 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
       [&](const std::string& line) { lines.push_back(line); });
   for (std::uint64_t step = 1; step <= 10; ++step) {
     teller.entered("forward");
-    teller.completed(step, 2.5, 0.4, 0.1);
+    teller.completed({step, 2.5, 1, 0.4, 0.1, {}});
   }
   EXPECT_THAT(lines, testing::ElementsAre(testing::StartsWith("step 1/10"),
                                           testing::StartsWith("step 4/10  loss 2.5  tokens/s 250"),

@@ -82,7 +82,7 @@ TEST(Settings, AllProblemsAreNamedAtOnce) {
 }
 
 TEST(Settings, WhatCannotBeIsRefused) {
-  EXPECT_THAT(why_refused("strategy", "fsdp"), HasSubstr("not available yet"));
+  EXPECT_THAT(why_refused("strategy", "hsdp"), HasSubstr("not available yet"));
   EXPECT_THAT(why_refused("clip", -1), HasSubstr("clip must be"));
   EXPECT_THAT(why_refused("threads", 0), HasSubstr("threads must be"));
   EXPECT_THAT(why_refused("steps", -5), HasSubstr("steps"));

@@ -26,6 +26,41 @@ TEST_F(Exactness, OneTwoThreeAndFourRanksEndWithTheSameBytes) {
   }
 }
 
+TEST_F(Exactness, RanksThatShareTheStateEndWithTheSameBytes) {
+  const auto expected = undisturbed(settings(), 12);
+  auto trainer = settings();
+  trainer["strategy"] = "fsdp";
+  for (std::uint32_t ranks = 1; ranks <= 4; ++ranks) {
+    auto job = make_job(trainer, "ranks-" + std::to_string(ranks));
+    job.run(ranks);
+    for (std::size_t i = 0; i < job.size(); ++i) {
+      EXPECT_EQ(job.worker(i).exit_code(), 0) << job.worker(i).output();
+    }
+    job.commit(12);
+    SCOPED_TRACE(std::to_string(ranks) + " ranks");
+    expect_same_bytes(job.tensors(12), expected);
+  }
+}
+
+TEST_F(Exactness, ARunGoesOnWithAnotherStrategyAndEndsWithTheSameBytes) {
+  const auto expected = undisturbed(settings(12), 12);
+  const auto with = [&](const char* strategy, std::uint64_t steps) {
+    auto trainer = settings(steps);
+    trainer["strategy"] = strategy;
+    return trainer.dump();
+  };
+  auto job = make_job(settings(4));
+  job.run(2);
+  job.commit(4);
+  job.use_trainer(with("fsdp", 8));
+  job.run(3, 4);
+  job.commit(8);
+  job.use_trainer(with("ddp", 12));
+  job.run(1, 8);
+  job.commit(12);
+  expect_same_bytes(job.tensors(12), expected);
+}
+
 TEST_F(Exactness, ARunResumedAtAnotherNumberOfRanksEndsWithTheSameBytes) {
   const auto expected = undisturbed(settings(12), 12);
   auto job = make_job(settings(4));

@@ -1,0 +1,27 @@
+// DDP: every rank keeps the whole state and computes a block of the micro-batches.
+#pragma once
+
+#include "trainer/comm/lanes.h"
+#include "trainer/parallel/engine.h"
+#include "trainer/parallel/gradient_reducer.h"
+
+namespace dlaunch::trainer {
+
+class DataParallel final : public GradientEngine {
+ public:
+  explicit DataParallel(EngineHands hands);
+
+  [[nodiscard]] EngineResult<void> compute(ExactSum& losses) override;
+  [[nodiscard]] std::span<float> gradients() override { return reducer_.gradients(); }
+  [[nodiscard]] bool keeps_all() const override { return true; }
+  [[nodiscard]] nanoseconds waited() const override { return waited_; }
+  [[nodiscard]] ParameterBytes gathered() const override { return {}; }
+
+ private:
+  const EngineHands hands_;
+  const comm::TreeNode mine_;
+  GradientReducer reducer_;
+  nanoseconds waited_{0};
+};
+
+}  // namespace dlaunch::trainer

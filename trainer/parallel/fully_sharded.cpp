@@ -1,0 +1,201 @@
+#include "trainer/parallel/fully_sharded.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "trainer/io/clock.h"
+#include "trainer/parallel/sharding.h"
+
+namespace dlaunch::trainer {
+namespace {
+
+bool contains(std::span<const std::size_t> units, std::size_t unit) {
+  return std::ranges::find(units, unit) != units.end();
+}
+
+}  // namespace
+
+FullySharded::FullySharded(EngineHands hands, const ParameterLayout& shard,
+                           std::span<const float> share, const ReservedArray& values,
+                           std::span<const ReservedArray> gradients, bool prefetch)
+    : hands_(std::move(hands)),
+      shard_(shard),
+      share_(share),
+      values_(values),
+      slots_(gradients),
+      prefetch_(prefetch),
+      rounds_(comm::rounds_for(hands_.logical_batches, hands_.communicator.world_size())),
+      gradients_(shard.count) {
+  DL_CHECK(slots_.size() == kSlots, "each slot has its gradient");
+  const auto& units = hands_.layout.units;
+  for (std::size_t i = 0; i < units.size(); ++i) {
+    units_.push_back({partition_of(hands_.layout, units[i], hands_.communicator.world_size()),
+                      comm::TreeFold(shard.units[i].count),
+                      false,
+                      {},
+                      {}});
+    std::vector<std::size_t> reads = {i};
+    if (units[i].borrows) reads.push_back(*units[i].borrows);
+    visits_.push_back({i, false, std::move(reads)});
+  }
+  for (std::size_t i = units.size(); i-- > 0;) {
+    auto reads = visits_[i].reads;
+    if (!units[i].reads_in_backward) std::erase(reads, i);
+    visits_.push_back({i, true, std::move(reads)});
+  }
+}
+
+FullySharded::~FullySharded() {
+  for (const auto& unit : units_) {
+    for (const auto& ticket : {unit.gathering, unit.reducing}) {
+      if (ticket) static_cast<void>(hands_.communicator.wait(*ticket));
+    }
+  }
+}
+
+EngineResult<void> FullySharded::compute(ExactSum& losses) {
+  waited_ = nanoseconds{0};
+  for (auto& unit : units_) unit.rounds.reset();
+  for (std::uint32_t round = 0; round < rounds_; ++round) {
+    if (auto done = run_round(round, losses); !done) return done;
+  }
+  for (std::size_t i = 0; i < units_.size(); ++i) {
+    std::ranges::copy(units_[i].rounds.sum(), gradients().subspan(shard_.units[i].first).begin());
+  }
+  return {};
+}
+
+EngineResult<void> FullySharded::run_round(std::uint32_t round, ExactSum& losses) {
+  mine_ = comm::micro_batches_of_round(hands_.logical_batches, hands_.communicator.world_size(),
+                                       round, hands_.communicator.rank());
+  DL_CHECK(mine_.count <= kSlots, "a rank has one or two lanes");
+  batches_.clear();
+  for (std::uint32_t slot = 0; slot < mine_.count; ++slot) {
+    batches_.push_back(hands_.batch(slot, mine_.first + slot));
+  }
+  for (std::size_t i = 0; i < visits_.size(); ++i) {
+    const auto& visit = visits_[i];
+    const bool last = i + 1 == visits_.size();
+    const std::vector<std::size_t> none;
+    const auto& next = last ? none : visits_[i + 1].reads;
+    if (auto done = gather(visit.reads); !done) return done;
+    if (prefetch_) {
+      if (auto done = gather(next); !done) return done;
+    }
+    if (auto done = await_gathered(visit.reads); !done) return done;
+    if (auto done = run(visit, losses); !done) return done;
+    drop_all_but(next);
+  }
+  return finish_reducing();
+}
+
+EngineResult<void> FullySharded::run(const Visit& visit, ExactSum& losses) {
+  hands_.entered(visit.backward ? "backward" : "forward");
+  for (std::uint32_t slot = 0; slot < mine_.count; ++slot) {
+    if (hands_.abort.is_set()) return tl::unexpected<EngineTrouble>(Aborted{});
+    const auto done = visit.backward
+                          ? hands_.model.backward_unit(visit.unit, slot, slots_[slot].values(),
+                                                       [](std::size_t) {})
+                          : hands_.model.forward_unit(visit.unit, slot, batches_[slot]);
+    if (!done) return tl::unexpected<EngineTrouble>(done.error());
+    if (visit.backward || visit.unit + 1 < units_.size()) continue;
+    const auto loss = hands_.model.loss(slot);
+    if (!loss) return tl::unexpected<EngineTrouble>(loss.error());
+    losses.add(*loss);
+  }
+  if (visit.backward) return start_reducing(visit.unit);
+  return {};
+}
+
+EngineResult<void> FullySharded::gather(std::span<const std::size_t> units) {
+  for (const auto unit : units) {
+    auto& shared = units_[unit];
+    if (shared.present) continue;
+    const auto whole = part(values_, unit);
+    auto mine = share_.subspan(shard_.units[unit].first);
+    for (const auto& range : shared.partition.of(hands_.communicator.rank())) {
+      std::ranges::copy(mine.first(range.count), whole.subspan(range.first).begin());
+      mine = mine.subspan(range.count);
+    }
+    const auto ticket = hands_.communicator.start_all_gather(whole, shared.partition);
+    if (!ticket) return tl::unexpected<EngineTrouble>(ticket.error());
+    shared.gathering = *ticket;
+    shared.present = true;
+    gathered_.now += whole.size_bytes();
+    gathered_.peak = std::max(gathered_.peak, gathered_.now);
+  }
+  return {};
+}
+
+EngineResult<void> FullySharded::await_gathered(std::span<const std::size_t> units) {
+  for (const auto unit : units) {
+    auto& ticket = units_[unit].gathering;
+    if (!ticket) continue;
+    if (auto done = wait(*std::exchange(ticket, std::nullopt)); !done) return done;
+  }
+  return {};
+}
+
+void FullySharded::drop_all_but(std::span<const std::size_t> units) {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    auto& shared = units_[unit];
+    if (!shared.present || shared.gathering || contains(units, unit)) continue;
+    shared.present = false;
+    release(values_, unit);
+    gathered_.now -= part(values_, unit).size_bytes();
+  }
+}
+
+EngineResult<void> FullySharded::start_reducing(std::size_t unit) {
+  // One at a time: the transfer runs beside the backward pass of the unit before it.
+  if (auto done = finish_reducing(); !done) return done;
+  const auto gradient = part(slots_[0], unit);
+  if (mine_.count == 2) {
+    const auto second = part(slots_[1], unit);
+    for (std::size_t i = 0; i < gradient.size(); ++i) gradient[i] += second[i];
+    release(slots_[1], unit);
+  }
+  auto& shared = units_[unit];
+  const auto ticket = hands_.communicator.start_reduce_scatter(gradient, shared.partition);
+  if (!ticket) return tl::unexpected<EngineTrouble>(ticket.error());
+  shared.reducing = *ticket;
+  reducing_ = unit;
+  return {};
+}
+
+EngineResult<void> FullySharded::finish_reducing() {
+  if (!reducing_) return {};
+  const auto unit = *std::exchange(reducing_, std::nullopt);
+  auto& shared = units_[unit];
+  if (auto done = wait(*std::exchange(shared.reducing, std::nullopt)); !done) return done;
+  const auto gradient = part(slots_[0], unit);
+  auto mine = gradients().subspan(shard_.units[unit].first, shard_.units[unit].count);
+  std::size_t packed = 0;
+  for (const auto& range : shared.partition.of(hands_.communicator.rank())) {
+    std::ranges::copy(gradient.subspan(range.first, range.count), mine.subspan(packed).begin());
+    packed += range.count;
+  }
+  shared.rounds.add(mine);
+  release(slots_[0], unit);
+  return {};
+}
+
+EngineResult<void> FullySharded::wait(comm::Ticket ticket) {
+  const auto begun = trainer_now();
+  const auto done = hands_.communicator.wait(ticket);
+  waited_ += trainer_now() - begun;
+  if (!done) return tl::unexpected<EngineTrouble>(done.error());
+  return {};
+}
+
+std::span<float> FullySharded::part(const ReservedArray& array, std::size_t unit) const {
+  const auto& place = hands_.layout.units[unit];
+  return array.values().subspan(place.first, place.count);
+}
+
+void FullySharded::release(const ReservedArray& array, std::size_t unit) const {
+  array.release(hands_.layout.units[unit].first, hands_.layout.units[unit].count);
+}
+
+}  // namespace dlaunch::trainer
