@@ -1,4 +1,4 @@
-"""What the measurements share: where the product lies, one size of job, and how figures are said."""
+"""What the measurements share: where the product lies, one size of job, how figures are said."""
 
 import os
 import pathlib

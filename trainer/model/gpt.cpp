@@ -104,7 +104,7 @@ class Gpt::Impl {
     pass.outputs.resize(units());
     if (unit > 0) {
       // Each unit is a graph of its own: what leaves one enters the next as a leaf.
-      pass.inputs[unit] = pass.outputs[unit - 1].detach().set_requires_grad(true);
+      pass.inputs[unit] = pass.outputs[unit - 1].variable_data().set_requires_grad(true);
     }
     pass.outputs[unit] = applied(unit, pass.inputs[unit], batch);
   }
