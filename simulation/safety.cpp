@@ -66,15 +66,22 @@ void Safety::recorded(Instant now, const supervisor::job::Record& record) {
     aborting_ = true;
     failed_ = false;
   }
-  if (record.event == "workers_stopped") aborting_ = false;
+  if (record.event == "workers_stopped") {
+    aborting_ = false;
+    deciding_ = true;
+  }
   if (record.event == "generation_formed") count_restart(now);
   if (record.event == "checkpoint_committed" && !spends_.empty()) spends_.pop_front();
+}
+
+void Safety::stepped() {
+  if (std::exchange(deciding_, false) && incident_) decided_by_ = incident_->newest_cause;
 }
 
 /// Counted by what can be seen from outside: a generation that follows a fault that is not free.
 void Safety::count_restart(Instant now) {
   if (!std::exchange(failed_, false)) return;
-  if (!incident_ || incident_->closed || supervisor::job::is_free(incident_->cause)) return;
+  if (!incident_ || incident_->closed || supervisor::job::is_free(decided_by_)) return;
   while (!spends_.empty() && spends_.front() + setting_.restarts_window <= now) {
     spends_.pop_front();
   }

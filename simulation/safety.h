@@ -42,6 +42,8 @@ class Safety {
     incident_ = incident;
     failed_ = failed_ || aborting_;
   }
+  /// A controller has done one event: what was decided by it is decided.
+  void stepped();
   void broken(std::string rule);
 
   /// Those that did not hold; the first is the one to look at.
@@ -58,6 +60,10 @@ class Safety {
   std::optional<supervisor::job::Incident> incident_;
   bool aborting_ = false;  ///< since the order to abort, until all workers are gone
   bool failed_ = false;    ///< by a fault, not by a person's wish
+  bool deciding_ = false;  ///< all workers are gone, in this very step
+  /// Of the generation that ended last. An incident of several generations may show another one,
+  /// and what comes to light after the decision changes it no more.
+  std::string decided_by_;
   std::deque<Instant> spends_;
   std::vector<std::string> broken_;
 };

@@ -77,7 +77,7 @@ class World final : public Surroundings, public Watcher {
   void recorded(const Station& station, const supervisor::job::Record& record) override;
   void incident_changed(const supervisor::job::Incident& incident) override;
   void state_became(const Station& station, const supervisor::job::StateBecame& state) override;
-  void stepped(const Station&) override {}
+  void stepped(const Station&) override { safety_.stepped(); }
   void ended(const Station& station, int code, const std::string& sentence) override;
   void broken(std::string rule) override;
 

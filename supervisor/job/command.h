@@ -66,6 +66,8 @@ struct Phases {
 struct Incident {
   std::uint64_t id = 0;
   std::string cause;  ///< docs/states.md
+  /// What ended the newest of its generations: by this a restart is free or spends one.
+  std::string newest_cause;
   std::optional<HostId> host;
   std::optional<Rank> rank;
   std::string verdict;    ///< ride_out, restart_workers, replace_host, shrink, wait, stop

@@ -121,6 +121,7 @@ void IncidentBook::write(Instant now) {
   auto& incident = incidents_.back();
   const auto& chosen = open_->happenings[open_->cause];
   incident.cause = chosen.cause;
+  incident.newest_cause = open_->happenings[open_->round_cause].cause;
   incident.host = chosen.host;
   incident.rank = chosen.rank;
   incident.last_lines = chosen.last_lines;

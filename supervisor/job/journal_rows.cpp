@@ -238,6 +238,7 @@ class Reader {
     if (!step) return;
     recovered_.inspected = true;
     steps_.insert(Step{*step});
+    if (recovered_.restarts_spent > 0) --recovered_.restarts_spent;  // as RestartBudget::give_back
     if (const auto known = committing_.find(Step{*step}); known != committing_.end()) {
       for (const auto old : known->second.delete_steps()) steps_.erase(Step{old});
       committing_.erase(known);
