@@ -24,7 +24,7 @@ bool is_mutant(const char* name) { return active_mutant == name; }
 namespace dlaunch::simulation {
 namespace {
 
-constexpr std::uint64_t kSeedsMax = 20;
+constexpr std::uint64_t kSeedsMax = 60;
 
 /// One fault at a time, and what must come of it.
 Scenario one_fault(PlannedFault fault, std::uint64_t generations_max) {
