@@ -20,7 +20,9 @@ std::vector<Command> Coordinator::Impl::step(Instant now, const Event& event) {
 }
 
 std::optional<Instant> Coordinator::Impl::next_deadline() const {
-  auto deadline = earlier(partition_.until(), liveness_.next_deadline());
+  auto deadline = liveness_.next_suspect();
+  deadline = earlier(
+      deadline, silence_due_ ? silence_due_ : earlier(partition_.until(), liveness_.next_expiry()));
   if (calm_until_) deadline = calm_until_;
   if (!started_ && !hopeless_) deadline = earlier(deadline, start_due_);
   if (!started_ || pending_) deadline = earlier(deadline, say_due_);
@@ -41,10 +43,17 @@ Host& Coordinator::Impl::host(HostId id) {
 
 void Coordinator::Impl::refresh(HostId id) {
   auto& h = host(id);
-  const auto state = judge_state(h, liveness_.is_suspect(id), seats_.seated(id));
+  const bool suspect = liveness_.is_suspect(id);
+  const auto state = judge_state(h, suspect, seats_.seated(id));
+  seats_.note_fit(id, is_eligible(h) && !suspect);
   changed_ = true;
-  if (state == h.state) return;
-  h.state = state;
+  const bool became = std::exchange(h.state, state) != state;
+  if (is_pending(h)) {
+    unsettled_.insert(id);
+  } else {
+    unsettled_.erase(id);
+  }
+  if (!became) return;
   out_.push_back(HostBecame{id, state, h.reason});
 }
 
@@ -100,7 +109,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
   }
   liveness_.watch(e.host, now);
   refresh(e.host);
-  judge_silent(now);
+  silence_changed(now);
 }
 
 void Coordinator::Impl::on(Instant, const ReadyReported& e) {
@@ -135,7 +144,7 @@ void Coordinator::Impl::on(Instant, const HostCleaned& e) {
 void Coordinator::Impl::on(Instant now, const Heard& e) {
   if (!liveness_.heard(e.host, now, e.acknowledged_sent_at)) return;
   calm(now, e.host);
-  judge_silent(now);
+  silence_changed(now);
 }
 
 void Coordinator::Impl::on(Instant now, const Closed& e) {
@@ -148,7 +157,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   h.reason = "the connection of its agent closed (" + e.reason + ")";
   wait_until(e.host, given_up_at(h));
   refresh(e.host);
-  judge_silent(now);  // without what it said of others
+  silence_changed(now);  // without what it said of others
 }
 
 void Coordinator::Impl::on(Instant now, const Stalled&) {
@@ -218,7 +227,11 @@ void Coordinator::Impl::on(Instant now, const DeadlineDue&) {
   if (!calm_until_) {
     const auto suspects = liveness_.newly_suspect(now);
     for (const auto id : suspects) on_suspect(now, id);
-    judge_silent(now);
+    if (silence_due_ && now >= *silence_due_) {
+      judge_silent(now);
+    } else {
+      silence_changed(now);
+    }
     // A prober that is not heard any more has no word.
     if (!suspects.empty()) judge_paths(now);
   }

@@ -34,7 +34,7 @@ void Coordinator::Impl::end_calm(Instant now) {
   calm_until_.reset();
   start_over_if_alone(now);
   // Silence counts from now: what was before may have been our own.
-  (void)liveness_.reset(now);
+  for (const auto id : liveness_.reset(now)) refresh(id);
   const auto met = returning_;
   for (const auto id : met) say_return(id);
 }

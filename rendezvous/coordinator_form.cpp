@@ -9,23 +9,14 @@ namespace dlaunch::rendezvous {
 
 void Coordinator::Impl::say_return(HostId id, bool asked) {
   if (!started_ || calm_until_ || !is_eligible(host(id)) || returning_.erase(id) == 0) return;
-  const auto seating = seats_.judge(eligible({}));
-  const bool joins = !pending_ && seating && seating->members.size() > members_;
+  const bool joins = !pending_ && seats_.size({}) > members_;
   const bool no_news = first_met_.erase(id) > 0 && !joins && !asked;
   if (!no_news) out_.push_back(HostReturned{id, joins, asked});
 }
 
-std::set<HostId> Coordinator::Impl::eligible(const std::set<HostId>& without) const {
-  std::set<HostId> fit;
-  for (const auto& [id, h] : roster_) {
-    if (is_eligible(h) && !liveness_.is_suspect(id) && !without.contains(id)) fit.insert(id);
-  }
-  return fit;
-}
-
 std::string Coordinator::Impl::why_not_drain(HostId id) const {
   const auto& h = roster_.at(id);
-  if (!h.member || seats_.judge(eligible({id}))) return "";
+  if (!h.member || seats_.size({id}) > 0) return "";
   return "without " + h.entry.name + " fewer than " + std::to_string(policy_.hosts_min) +
          " hosts are left, the minimum";
 }
@@ -41,10 +32,8 @@ void Coordinator::Impl::settle(Instant now) {
 
 void Coordinator::Impl::judge_start(Instant now) {
   if (hopeless_) return;
-  const bool all_settled = std::none_of(roster_.begin(), roster_.end(),
-                                        [](const auto& entry) { return is_pending(entry.second); });
-  if (!all_settled && now < start_due_) return;
-  if (starts_over_ || seats_.judge(eligible({}))) {
+  if (!unsettled_.empty() && now < start_due_) return;
+  if (starts_over_ || seats_.size({}) > 0) {
     started_ = true;
     returning_.clear();
     out_.push_back(QuorumReached{say_ready(roster_, policy_)});
@@ -54,16 +43,32 @@ void Coordinator::Impl::judge_start(Instant now) {
   out_.push_back(say_impossible(roster_, policy_));
 }
 
-void Coordinator::Impl::try_form() {
-  for (const auto& [id, h] : roster_) {
+/// Once round, from the one that was waited for last: many that come back one after the other are
+/// not all looked at for each of them.
+bool Coordinator::Impl::is_somebody_undecided() {
+  auto entry = roster_.lower_bound(undecided_);
+  for (std::size_t looked = 0; looked < roster_.size(); ++looked, ++entry) {
+    if (entry == roster_.end()) entry = roster_.begin();
+    const auto& [id, h] = *entry;
     if (pending_->without.contains(id)) continue;
     const bool was_member = h.member || seat_kept_.contains(id);
     // Of one that is held it will not be known soon.
     const bool suspect = liveness_.is_suspect(id) && !liveness_.is_held(id);
-    if (is_undecided(h, was_member, suspect)) return;
+    if (!is_undecided(h, was_member, suspect)) continue;
+    undecided_ = id;
+    return true;
   }
+  return false;
+}
+
+void Coordinator::Impl::try_form() {
+  const bool enough = seats_.size(pending_->without) > 0;
+  if (!enough && pending_->said_impossible) return;
+  if (is_somebody_undecided()) return;
   seat_kept_.clear();
-  const auto seating = seats_.judge(eligible(pending_->without));
+  auto fit = seats_.fit();
+  for (const auto host : pending_->without) fit.erase(host);
+  const auto seating = seats_.judge(fit);
   if (!seating) {
     if (!pending_->said_impossible) {
       pending_->said_impossible = true;

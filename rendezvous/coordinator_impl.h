@@ -30,7 +30,10 @@ class Coordinator::Impl {
         generation_(last),
         start_due_(now + policy_.start_timeout),
         say_due_(now + kStillWaitingEvery) {
-    for (const auto& entry : policy_.hosts) roster_[entry.id].entry = entry;
+    for (const auto& entry : policy_.hosts) {
+      roster_[entry.id].entry = entry;
+      unsettled_.insert(entry.id);
+    }
   }
 
   /// In the constructor's place.
@@ -84,6 +87,7 @@ class Coordinator::Impl {
   void on_wait_over(Instant now, HostId id);
   void on_suspect(Instant now, HostId id);
   void calm(Instant now, HostId id);
+  void silence_changed(Instant now);
   void judge_silent(Instant now);
   void judge_paths(Instant now);
   void hold_reachable(HostId id, const DataPaths::Heard& heard_now);
@@ -93,10 +97,10 @@ class Coordinator::Impl {
   void lose(HostId id, Instant last_heard, std::string sentence);
 
   // ---- starting and forming
-  [[nodiscard]] std::set<HostId> eligible(const std::set<HostId>& without) const;
   void settle(Instant now);
   void judge_start(Instant now);
   void try_form();
+  [[nodiscard]] bool is_somebody_undecided();
   void form(const Seats::Seating& seating);
 
   Policy policy_;
@@ -104,7 +108,8 @@ class Coordinator::Impl {
   Seats seats_;
   PartitionRule partition_;
   DataPaths paths_;
-  std::set<HostId> broken_;  ///< of which it was said that the others do not reach them
+  std::optional<Instant> silence_due_;  ///< many are silent: they are judged together then
+  std::set<HostId> broken_;             ///< of which it was said that the others do not reach them
   Quarantine quarantine_;
   Roster roster_;
   Generation generation_;
@@ -115,7 +120,9 @@ class Coordinator::Impl {
   bool starts_over_ = false;  ///< the job has run before: too few hosts are waited for
   bool changed_ = false;
   std::size_t members_ = 0;
-  std::set<HostId> returning_;         ///< away since they were last eligible
+  std::set<HostId> unsettled_;  ///< neither ready nor given up; kept by `refresh`, as what is fit
+  HostId undecided_;            ///< the one that a generation waited for last
+  std::set<HostId> returning_;  ///< away since they were last eligible
   std::optional<Instant> calm_until_;  ///< nobody is convicted before
   std::set<HostId> first_met_;  ///< by this incarnation, so that it is no news that they are here
   std::set<HostId> seat_kept_;  ///< members whose agent has a successor

@@ -9,6 +9,8 @@ namespace dlaunch::rendezvous {
 namespace {
 
 constexpr std::size_t kNamedMax = 4;
+constexpr std::size_t kJudgedAtOnceMax = 16;
+constexpr nanoseconds kSilenceGather = 20ms;  // of lost_after, which is 600 ms, a thirtieth
 
 std::string names_of(const std::vector<HostId>& hosts, const Roster& roster) {
   std::string text;
@@ -52,13 +54,21 @@ void Coordinator::Impl::calm(Instant now, HostId id) {
 
 void Coordinator::Impl::on(Instant now, const PathsReported& e) {
   if (!paths_.report(e.prober, now, e.words)) return;
-  judge_silent(now);
+  silence_changed(now);
   judge_paths(now);
+}
+
+/// A few are judged at once. Of thousands that fall silent, or are heard again, one after the other
+/// not each is looked at for the word of each.
+void Coordinator::Impl::silence_changed(Instant now) {
+  if (liveness_.suspects().size() <= kJudgedAtOnceMax) return judge_silent(now);
+  if (!silence_due_ && !calm_until_) silence_due_ = now + kSilenceGather;
 }
 
 /// Every host that is silent for lost_after: given up, kept as suspect, or left for later because
 /// it is rather the controller that is cut off.
 void Coordinator::Impl::judge_silent(Instant now) {
+  silence_due_.reset();
   if (calm_until_) return;  // after a restart of the controller all are given time to come back
   const auto expired = liveness_.expired(now);
   if (expired.empty()) return partition_.reset();

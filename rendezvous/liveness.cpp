@@ -84,6 +84,7 @@ std::vector<HostId> Liveness::newly_suspect(Instant now) {
 void Liveness::hold(HostId host) {
   const auto found = watched_.find(host);
   if (found == watched_.end() || !suspects_.contains(host)) return;
+  if (held_.contains(host)) return;
   silent_.erase({since(found->second), host});
   held_.insert(host);
 }
@@ -104,14 +105,14 @@ std::optional<Instant> Liveness::last_heard(HostId host) const {
   return since(found->second);
 }
 
-std::optional<Instant> Liveness::next_deadline() const {
-  std::optional<Instant> deadline;
-  if (!quiet_.empty()) deadline = quiet_.begin()->first + lost_after_ / 2;
-  if (!silent_.empty()) {
-    const auto expiry = silent_.begin()->first + lost_after_;
-    deadline = deadline ? std::min(*deadline, expiry) : expiry;
-  }
-  return deadline;
+std::optional<Instant> Liveness::next_suspect() const {
+  if (quiet_.empty()) return std::nullopt;
+  return quiet_.begin()->first + lost_after_ / 2;
+}
+
+std::optional<Instant> Liveness::next_expiry() const {
+  if (silent_.empty()) return std::nullopt;
+  return silent_.begin()->first + lost_after_;
 }
 
 }  // namespace dlaunch::rendezvous

@@ -42,8 +42,10 @@ class Liveness {
   [[nodiscard]] std::size_t watched() const { return watched_.size(); }
   [[nodiscard]] bool is_watched(HostId host) const { return watched_.contains(host); }
   [[nodiscard]] std::optional<Instant> last_heard(HostId host) const;
-  /// When the next host becomes suspect or expires.
-  [[nodiscard]] std::optional<Instant> next_deadline() const;
+  /// When the next host becomes suspect.
+  [[nodiscard]] std::optional<Instant> next_suspect() const;
+  /// When the next one that is suspect and not held expires.
+  [[nodiscard]] std::optional<Instant> next_expiry() const;
 
  private:
   struct Seen {

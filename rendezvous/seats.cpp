@@ -19,14 +19,36 @@ Seats::Seats(const Policy& policy)
       if (host.spare == spare) spares_first_.push_back(host.id);
     }
   }
+  count();
 }
 
-bool Seats::seated(HostId host) const {
-  return std::find(holders_.begin(), holders_.end(), host) != holders_.end();
+void Seats::count() {
+  seated_ = {holders_.begin(), holders_.end()};
+  present_ = static_cast<std::size_t>(std::count_if(
+      seated_.begin(), seated_.end(), [this](HostId host) { return fit_.contains(host); }));
 }
 
 void Seats::restore(const std::vector<HostId>& holders) {
   if (holders.size() == holders_.size()) holders_ = holders;
+  count();
+}
+
+void Seats::note_fit(HostId host, bool fit) {
+  const bool changed = fit ? fit_.insert(host).second : fit_.erase(host) > 0;
+  if (!changed || !seated(host)) return;
+  present_ = fit ? present_ + 1 : present_ - 1;
+}
+
+std::size_t Seats::size(const std::set<HostId>& without) const {
+  auto present = present_;
+  auto others = fit_.size() - present_;
+  for (const auto host : without) {
+    if (fit_.contains(host)) --(seated(host) ? present : others);
+  }
+  const bool replace = spare_first_ || present < hosts_min_;
+  if (replace) present += std::min(others, holders_.size() - present);
+  present -= present % hosts_step_;
+  return present < hosts_min_ ? 0 : present;
 }
 
 std::optional<Seats::Seating> Seats::judge(const std::set<HostId>& fit) const {
@@ -64,6 +86,7 @@ void Seats::take(const Seating& seating) {
   for (const auto& [lost, replacement] : seating.replaced) {
     std::replace(holders_.begin(), holders_.end(), lost, replacement);
   }
+  if (!seating.replaced.empty()) count();
 }
 
 }  // namespace dlaunch::rendezvous

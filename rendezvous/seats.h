@@ -25,16 +25,26 @@ class Seats {
   };
   /// `fit`: hosts that can take part now. nullopt: fewer than hosts_min of them; nothing changes.
   [[nodiscard]] std::optional<Seating> judge(const std::set<HostId>& fit) const;
+  /// Of a host that can take part now, or can no more: what `size` goes by. O(log hosts), as size.
+  void note_fit(HostId host, bool fit);
+  [[nodiscard]] const std::set<HostId>& fit() const { return fit_; }
+  /// How many hosts `judge` would find among those that are fit, without these; 0: too few.
+  [[nodiscard]] std::size_t size(const std::set<HostId>& without) const;
   /// Keeps a seating that came from `judge`: the replaced hosts lose their seats.
   void take(const Seating& seating);
 
-  [[nodiscard]] bool seated(HostId host) const;
+  [[nodiscard]] bool seated(HostId host) const { return seated_.contains(host); }
   [[nodiscard]] const std::vector<HostId>& holders() const { return holders_; }
   /// As an earlier incarnation left them; empty: as at the start.
   void restore(const std::vector<HostId>& holders);
 
  private:
+  void count();
+
   std::vector<HostId> holders_;
+  std::set<HostId> seated_;  ///< the same
+  std::set<HostId> fit_;
+  std::size_t present_ = 0;           ///< seated and fit
   std::vector<HostId> spares_first_;  ///< hosts that may fill a seat, in order of preference
   std::uint32_t hosts_min_;
   std::uint32_t hosts_step_;

@@ -1,6 +1,7 @@
 #include "simulation/gang.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 namespace dlaunch::simulation {
@@ -120,13 +121,11 @@ void Gang::tell(Rank rank) {
 }
 
 void Gang::request_checkpoint() {
-  checkpoint_asked_ = true;
-  plan();
+  if (!std::exchange(checkpoint_asked_, true)) plan();
 }
 
 void Gang::request_stop() {
-  stop_asked_ = true;
-  plan();
+  if (!std::exchange(stop_asked_, true)) plan();
 }
 
 void Gang::die(Rank rank) {

@@ -167,7 +167,7 @@ void Host::frame_from_controller(const std::shared_ptr<Connection>& connection,
   if (!agent_ || connection != connection_) return;
   note_order(*frame);
   received_ = number;
-  feed(agent::FromController{*frame});
+  feed(agent::FromController{frame});
 }
 
 void Host::note_order(const protocol::ControllerFrame& frame) {
@@ -211,7 +211,7 @@ void Host::run() {
 bool Host::is_outdated(const agent::Event& event) {
   const auto* said = std::get_if<agent::FromController>(&event);
   if (said == nullptr) return false;
-  const auto incarnation = said->frame.incarnation();
+  const auto incarnation = said->frame->incarnation();
   const bool outdated = incarnation < newest_incarnation_;
   newest_incarnation_ = std::max(newest_incarnation_, incarnation);
   return outdated;

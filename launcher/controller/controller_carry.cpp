@@ -121,10 +121,11 @@ void Controller::Impl::left(HostId id) {
 }
 void Controller::Impl::end_when_left() {
   // After a restart some may still be on their way to this controller.
+  if (!leaving_.empty()) return;
   const bool all_met =
       !met_until_ || std::all_of(hosts_.begin(), hosts_.end(),
                                  [](const auto& entry) { return entry.second.agent != 0; });
-  if (leaving_.empty() && all_met) end();
+  if (all_met) end();
 }
 void Controller::Impl::become_superseded(const std::string& who) {
   superseded_ = true;

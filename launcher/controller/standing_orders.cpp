@@ -1,6 +1,6 @@
 #include "launcher/controller/standing_orders.h"
 
-#include <algorithm>
+#include <utility>
 
 namespace dlaunch::launcher::controller {
 
@@ -9,23 +9,30 @@ void StandingOrders::note(const supervisor::job::Send& send) {
   if (kind == protocol::ControllerFrame::kEvidenceAcknowledged) return;
   if (send.generation > generation_) {
     generation_ = send.generation;
-    orders_.clear();
+    forget();
   }
   if (send.generation < generation_) return;
-  if (kind == protocol::ControllerFrame::kAbort) orders_.clear();  // the others are void with it
-  orders_[{kind, send.hosts}] = {++count_, send};
+  if (kind == protocol::ControllerFrame::kAbort) forget();  // the others are void with it
+  auto& order =
+      send.hosts.size() == 1 ? of_one_[send.hosts.front()][kind] : shared_[{kind, send.hosts}];
+  order = {++count_, {send.hosts.begin(), send.hosts.end()}, send.body};
+}
+
+void StandingOrders::forget() {
+  shared_.clear();
+  of_one_.clear();
 }
 
 std::vector<protocol::ControllerFrame> StandingOrders::for_host(HostId host) const {
-  std::map<std::uint64_t, protocol::ControllerFrame> ordered;
-  for (const auto& [key, order] : orders_) {
-    const auto& hosts = order.second.hosts;
-    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) {
-      ordered.emplace(order.first, order.second.body);
-    }
+  std::map<std::uint64_t, const protocol::ControllerFrame*> ordered;
+  for (const auto& [key, order] : shared_) {
+    if (order.hosts.contains(host)) ordered.emplace(order.number, &order.body);
+  }
+  if (const auto own = of_one_.find(host); own != of_one_.end()) {
+    for (const auto& [kind, order] : own->second) ordered.emplace(order.number, &order.body);
   }
   std::vector<protocol::ControllerFrame> frames;
-  for (auto& [number, frame] : ordered) frames.push_back(std::move(frame));
+  for (const auto& [number, frame] : ordered) frames.push_back(*frame);
   return frames;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,10 +23,18 @@ class StandingOrders {
   [[nodiscard]] Generation generation() const { return generation_; }
 
  private:
+  void forget();
+
   Generation generation_;
   std::uint64_t count_ = 0;
+  struct Order {
+    std::uint64_t number = 0;
+    std::set<HostId> hosts;
+    protocol::ControllerFrame body;
+  };
   using Key = std::pair<int, std::vector<HostId>>;  ///< kind of body, hosts
-  std::map<Key, std::pair<std::uint64_t, supervisor::job::Send>> orders_;
+  std::map<Key, Order> shared_;                     ///< a few, each to many
+  std::map<HostId, std::map<int, Order>> of_one_;   ///< by kind; some for each
 };
 
 }  // namespace dlaunch::launcher::controller

@@ -50,7 +50,7 @@ bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame)
 }
 
 void Agent::Impl::on(Instant now, const FromController& e) {
-  const auto& frame = e.frame;
+  const auto& frame = *e.frame;
   if (!is_obeyed(now, frame)) return;
   switch (frame.body_case()) {
     case protocol::ControllerFrame::kWelcome:
@@ -250,6 +250,7 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
   assign.incarnation = Incarnation{incarnation_};
   assign.world_size = prepare_.world_size();
   assign.token = hex(order.token());
+  assign.endpoints.reserve(static_cast<std::size_t>(order.endpoints_size()));
   for (const auto& endpoint : order.endpoints()) {
     assign.endpoints.push_back(
         {Rank{endpoint.rank()}, endpoint.address(), static_cast<std::uint16_t>(endpoint.port())});
@@ -261,11 +262,17 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
   }
   assign.checkpoint_directory = job_.checkpoint_directory();
   assign.trainer = settings_with(job_.trainer_settings(), order);
-  for (auto& [rank, worker] : workers_) {
+  for (auto left = workers_.size(); auto& [rank, worker] : workers_) {
     assign.rank = rank;
     assign.local_rank = worker.local_rank;
     worker.status.set_state(protocol::WORKER_CONNECTING);
-    out_.push_back(TellWorker{rank, generation_, {generation_, assign}});
+    protocol::AgentMessage message{generation_, {}};
+    if (--left > 0) {
+      message.body = assign;
+    } else {
+      message.body = std::move(assign);  // it names every rank of the job: one copy less
+    }
+    out_.push_back(TellWorker{rank, generation_, std::move(message)});
   }
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -16,8 +18,13 @@
 
 namespace dlaunch::supervisor::host {
 
+/// Not copied, wherever it is kept: an assignment names every rank of the job.
 struct FromController {
-  protocol::ControllerFrame frame;
+  explicit FromController(protocol::ControllerFrame whole)
+      : frame(std::make_shared<const protocol::ControllerFrame>(std::move(whole))) {}
+  explicit FromController(std::shared_ptr<const protocol::ControllerFrame> whole)
+      : frame(std::move(whole)) {}
+  std::shared_ptr<const protocol::ControllerFrame> frame;  ///< never null
 };
 /// A line of a worker's socket, already parsed. `generation` is that of the process.
 struct WorkerSaid {

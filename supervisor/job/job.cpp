@@ -294,11 +294,6 @@ std::vector<HostId> Job::Impl::members() const {
   return hosts;
 }
 
-bool Job::Impl::is_member(HostId host) const {
-  return std::any_of(plan_.members.begin(), plan_.members.end(),
-                     [&](const auto& member) { return member.host == host; });
-}
-
 std::string Job::Impl::name(HostId host) const {
   const auto found = policy_.host_names.find(host);
   return found == policy_.host_names.end() ? "host " + std::to_string(host.value) : found->second;

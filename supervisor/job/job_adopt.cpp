@@ -82,7 +82,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::NobodyCameBack& e)
   for (const auto host : members()) ranks_.host_gone(host);
   DL_PROBE("nobody comes back to a new controller");
   if (auto* aborting = std::get_if<Aborting>(&state_)) {
-    for (const auto host : members()) aborting->excused.insert(host);
+    for (const auto host : members()) aborting->excuse(host);
     return settle_abort(now);
   }
   if (!std::holds_alternative<Adopting>(state_)) return;

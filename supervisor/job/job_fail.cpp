@@ -146,9 +146,7 @@ void Job::Impl::happened(Instant now, Happening happening) {
   }
   auto& abort = std::get<Aborting>(state_);
   if (!abort.judge_due && active) abort.judge_due = now + policy_.cause_window;
-  if (dead_host) {
-    abort.excused.insert(*dead_host);
-  }
+  if (dead_host) abort.excuse(*dead_host);
   if (aborting && !abort.judge_due) {
     DL_PROBE("evidence comes late during the abort");
     judge_cause_now();
@@ -172,10 +170,10 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
   Aborting aborting;
   aborting.began = aborting.answered = now;
   aborting.due = now + policy_.abort_deadline;
-  if (!known) {
-    for (const auto host : members()) aborting.acknowledged.insert(host);
-    aborting.gone = aborting.acknowledged;
-  }
+  const auto hosts = members();
+  auto& awaited = known ? aborting.unheard : aborting.acknowledged;
+  awaited.insert(hosts.begin(), hosts.end());
+  (known ? aborting.unclean : aborting.gone) = awaited;
   state_ = std::move(aborting);
   set_state(stop_ ? JobState::stopping : JobState::recovering, reason);
 }
@@ -190,8 +188,10 @@ void Job::Impl::on_abort_answer(Instant now, HostId host, bool gone) {
   auto* aborting = std::get_if<Aborting>(&state_);
   if (aborting == nullptr) return;
   if (aborting->acknowledged.insert(host).second) aborting->answered = now;
+  aborting->unheard.erase(host);
   if (gone) {
     aborting->gone.insert(host);
+    aborting->unclean.erase(host);
     ranks_.host_gone(host);
   }
   settle_abort(now);
@@ -222,15 +222,7 @@ void Job::Impl::judge_cause_now() {
 void Job::Impl::settle_abort(Instant now) {
   auto* aborting = std::get_if<Aborting>(&state_);
   if (aborting == nullptr) return;
-  const auto hosts = members();
-  const auto all = [&](const std::set<HostId>& answered) {
-    // Counted first: a look at each of them for the answer of each would be too much.
-    return answered.size() + aborting->excused.size() >= hosts.size() &&
-           std::all_of(hosts.begin(), hosts.end(), [&](HostId host) {
-             return answered.contains(host) || aborting->excused.contains(host);
-           });
-  };
-  if (all(aborting->acknowledged) && !std::exchange(aborting->said_aborted, true)) {
+  if (aborting->unheard.empty() && !std::exchange(aborting->said_aborted, true)) {
     // Waiting for the successor of an agent that could not answer is part of what comes next.
     record("aborted", {}, {}, "after " + format_duration(aborting->answered - aborting->began));
     incidents_.aborted(aborting->answered);
@@ -239,11 +231,11 @@ void Job::Impl::settle_abort(Instant now) {
     judge_cause_now();
     aborting->judge_due.reset();
   }
-  const bool gone = all(aborting->gone);
+  const bool gone = aborting->unclean.empty();
   if (!gone && now < aborting->due) return;
   if (!gone) {
-    for (const auto host : hosts) {
-      if (aborting->gone.contains(host) || aborting->excused.contains(host)) continue;
+    for (const auto host : members()) {
+      if (!aborting->unclean.contains(host)) continue;
       DL_PROBE("a host cannot be cleaned in time");
       unusable_.insert(host);
       record("host_unusable", host, {},

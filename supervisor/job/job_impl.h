@@ -77,9 +77,15 @@ class Job::Impl {
     Instant began, due;
     std::optional<Instant> judge_due;  ///< cause_window
     std::set<HostId> acknowledged, gone;
-    Instant answered;          ///< when the last of those who can answer did; else `began`
-    std::set<HostId> excused;  ///< lost, or their agent is: no answer is to be had
+    std::set<HostId> unheard, unclean;  ///< members whose AbortAcknowledged, WorkersGone is awaited
+    Instant answered;                   ///< when the last of those who can answer did; else `began`
+    std::set<HostId> excused;           ///< lost, or their agent is: no answer is to be had
     bool said_aborted = false;
+    void excuse(HostId host) {
+      excused.insert(host);
+      unheard.erase(host);
+      unclean.erase(host);
+    }
   };
   struct Ending {  ///< Journaled, so that a further incarnation knows that the job is over
     std::uint64_t ticket = 0;
@@ -206,7 +212,8 @@ class Job::Impl {
   void incident_changed() { out_.push_back(IncidentChanged{incidents_.present()}); }
   void set_state(JobState state, std::string reason);
   [[nodiscard]] std::vector<HostId> members() const;
-  [[nodiscard]] bool is_member(HostId host) const;
+  /// Asked for every frame, so that it does not look through the plan.
+  [[nodiscard]] bool is_member(HostId host) const { return ranks_.has(host); }
   [[nodiscard]] std::string name(HostId host) const;
   /// starting, recovering or stopping: what status shows between two generations.
   [[nodiscard]] JobState state_underway() const;

@@ -1,6 +1,8 @@
 #include "supervisor/job/link_watch.h"
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace dlaunch::supervisor::job {
 
@@ -11,7 +13,15 @@ bool LinkWatch::is_given_up(const Links& links) {
 
 void LinkWatch::down(HostId host, const std::string& link, Instant since) {
   auto& known = hosts_[host][link];
-  if (!known.since) known.since = since;
+  if (known.since) return;
+  known.since = since;
+  waiting_.insert({since, host, link});
+}
+
+void LinkWatch::settle(HostId host, const std::string& name, Link& link) {
+  if (link.since) waiting_.erase({*link.since, host, name});
+  link.since.reset();
+  link.given_up = false;
 }
 
 LinkWatch::Up LinkWatch::up(HostId host, const std::string& link, Instant now) {
@@ -22,8 +32,7 @@ LinkWatch::Up LinkWatch::up(HostId host, const std::string& link, Instant now) {
   const bool given_up = is_given_up(links);
   answer.down = std::max(now - *known.since, 0ns);
   answer.flap = !known.given_up;
-  known.since.reset();
-  known.given_up = false;
+  settle(host, link, known);
   known.down_in_all += answer.down;
   if (answer.flap) ++known.flaps;
   answer.flaps = known.flaps;
@@ -37,34 +46,32 @@ bool LinkWatch::forget(HostId host) {
   if (found == hosts_.end()) return false;
   const bool given_up = is_given_up(found->second);
   // What was counted stays: flaps are the host's, not its agent's.
-  for (auto& [name, link] : found->second) {
-    link.since.reset();
-    link.given_up = false;
-  }
+  for (auto& [name, link] : found->second) settle(host, name, link);
   return given_up;
 }
 
 std::vector<LinkWatch::Broken> LinkWatch::take_broken(Instant now) {
-  std::vector<Broken> broken;
-  for (auto& [host, links] : hosts_) {
-    for (auto& [name, link] : links) {
-      if (!link.since || link.given_up || now < *link.since + window_) continue;
-      const bool first = !is_given_up(links);
-      link.given_up = true;
-      if (first) broken.push_back({host, name, *link.since});
-    }
+  std::vector<Broken> over, broken;
+  while (!waiting_.empty() && waiting_.begin()->since + window_ <= now) {
+    const auto& waiting = *waiting_.begin();
+    over.push_back({waiting.host, waiting.link, waiting.since});
+    waiting_.erase(waiting_.begin());
+  }
+  std::sort(over.begin(), over.end(), [](const Broken& one, const Broken& other) {
+    return std::tie(one.host, one.link) < std::tie(other.host, other.link);
+  });
+  for (auto& link : over) {
+    auto& links = hosts_.at(link.host);
+    const bool first = !is_given_up(links);
+    links.at(link.link).given_up = true;
+    if (first) broken.push_back(std::move(link));
   }
   return broken;
 }
 
 std::optional<Instant> LinkWatch::next_deadline() const {
-  std::optional<Instant> deadline;
-  for (const auto& [host, links] : hosts_) {
-    for (const auto& [name, link] : links) {
-      if (link.since && !link.given_up) deadline = earlier(deadline, *link.since + window_);
-    }
-  }
-  return deadline;
+  if (waiting_.empty()) return std::nullopt;
+  return waiting_.begin()->since + window_;
 }
 
 }  // namespace dlaunch::supervisor::job

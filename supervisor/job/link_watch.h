@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -47,10 +48,19 @@ class LinkWatch {
     nanoseconds down_in_all{};
   };
   using Links = std::map<std::string, Link>;
+  struct Waiting {
+    Instant since;
+    HostId host;
+    std::string link;
+    friend auto operator<=>(const Waiting&, const Waiting&) = default;
+  };
   [[nodiscard]] static bool is_given_up(const Links& links);
+  /// Not down any more.
+  void settle(HostId host, const std::string& name, Link& link);
 
   nanoseconds window_;
   std::map<HostId, Links> hosts_;
+  std::set<Waiting> waiting_;  ///< down, and not given up yet
 };
 
 }  // namespace dlaunch::supervisor::job

@@ -39,11 +39,12 @@ class Ranks {
   void host_gone(HostId host);
   /// All ranks run since then: the time before does not count for hangs.
   void go(Instant since);
-  void clear() { ranks_.clear(); }
 
   [[nodiscard]] const std::map<Rank, RankStatus>& all() const { return ranks_; }
   [[nodiscard]] bool all_finished() const;
   [[nodiscard]] HostId host_of(Rank rank) const;
+  /// Some of them are this host's.
+  [[nodiscard]] bool has(HostId host) const { return of_host_.contains(host); }
   /// The last step completed by all ranks; nullopt: there is none, or no source of steps.
   [[nodiscard]] std::optional<Step> step() const;
   [[nodiscard]] std::optional<double> loss() const;

@@ -21,11 +21,11 @@ TEST(Liveness, AHostThatKeepsAnsweringIsNeverSuspect) {
 TEST(Liveness, SilenceIsSuspectAtHalfTheTimeAndExpiresAtTheWhole) {
   Liveness liveness(100ms, 600ms);
   liveness.watch(kA, at(0ms));
-  EXPECT_EQ(liveness.next_deadline(), at(300ms));
+  EXPECT_EQ(liveness.next_suspect(), at(300ms));
   EXPECT_TRUE(liveness.newly_suspect(at(299ms)).empty());
   EXPECT_EQ(liveness.newly_suspect(at(300ms)), std::vector{kA});
   EXPECT_TRUE(liveness.newly_suspect(at(301ms)).empty()) << "each silence is reported once";
-  EXPECT_EQ(liveness.next_deadline(), at(600ms));
+  EXPECT_EQ(liveness.next_expiry(), at(600ms));
   EXPECT_TRUE(liveness.expired(at(599ms)).empty());
   EXPECT_EQ(liveness.expired(at(600ms)), std::vector{kA});
 }
@@ -57,7 +57,7 @@ TEST(Liveness, AResetForgivesEverybody) {
   EXPECT_EQ(liveness.newly_suspect(at(500ms)).size(), 1U);
   EXPECT_EQ(liveness.reset(at(900ms)), std::vector{kA});
   EXPECT_TRUE(liveness.expired(at(1400ms)).empty());
-  EXPECT_EQ(liveness.next_deadline(), at(1200ms));
+  EXPECT_EQ(liveness.next_suspect(), at(1200ms));
 }
 
 }  // namespace

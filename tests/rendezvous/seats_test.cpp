@@ -64,5 +64,39 @@ TEST(Seats, SurplusHostsAreSpares) {
   EXPECT_EQ(seats.judge({kA, kC})->members, (Hosts{kA, kC}));
 }
 
+/// The hosts whose bit is set.
+std::set<HostId> subset(const Policy& p, unsigned bits) {
+  std::set<HostId> hosts;
+  for (std::size_t i = 0; i < p.hosts.size(); ++i) {
+    if ((bits >> i & 1U) != 0) hosts.insert(p.hosts[i].id);
+  }
+  return hosts;
+}
+
+TEST(Seats, TheSizeThatIsKeptCountedIsThatOfTheSeatingWhichWouldBeFound) {
+  for (const std::uint32_t step : {1U, 2U}) {
+    for (const bool spare_first : {true, false}) {
+      auto p = policy(2, 3);
+      p.hosts_step = step;
+      p.spare_first = spare_first;
+      Seats seats(p);
+      seats.take(*seats.judge({kA, kC, kS, kT}));
+      for (unsigned bits = 0; bits < 1U << p.hosts.size(); ++bits) {
+        const auto fit = subset(p, bits);
+        for (const auto& host : p.hosts) seats.note_fit(host.id, fit.contains(host.id));
+        ASSERT_EQ(seats.fit(), fit);
+        for (unsigned out = 0; out < 1U << p.hosts.size(); ++out) {
+          auto left = fit;
+          const auto without = subset(p, out);
+          for (const auto host : without) left.erase(host);
+          const auto seating = seats.judge(left);
+          EXPECT_EQ(seats.size(without), seating ? seating->members.size() : 0U)
+              << bits << " without " << out;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace dlaunch::rendezvous

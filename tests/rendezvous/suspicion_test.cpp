@@ -269,5 +269,36 @@ TEST_F(SuspicionTest, AHeldHostKeepsNoDeadlineDue) {
   EXPECT_TRUE(!due || *due > at(now_)) << "or the controller would spin";
 }
 
+// Each of thousands that fall silent changes what is known of all others: they are judged together,
+// and the deadline that says so never lies in the past, which would be answered at once, for ever.
+TEST(ManySilent, AreJudgedTogetherAMomentLater) {
+  constexpr std::uint32_t kHosts = 60, kSilent = 25;
+  Policy policy;
+  for (std::uint32_t i = 0; i < kHosts; ++i) {
+    policy.hosts.push_back({HostId{i}, "h" + std::to_string(i)});
+  }
+  policy.hosts_min = 2;
+  policy.hosts_max = kHosts;
+  Coordinator machine(policy, Generation{0}, at(0ms));
+  for (std::uint32_t i = 0; i < kHosts; ++i) {
+    (void)machine.step(at(0ms), Arrived{HostId{i}, "boot", 1, Generation{0}});
+    (void)machine.step(at(0ms), ReadyReported{HostId{i}, 1, "10.0.0.1"});
+  }
+  (void)machine.step(at(0ms), FormAsked{{}, "start"});
+  std::size_t lost = 0;
+  const auto limit = policy.lost_after + 100ms + 20ms;
+  for (auto now = 10ms; now <= limit; now += 10ms) {
+    for (auto i = kSilent; i < kHosts; ++i) {
+      (void)machine.step(at(now), Heard{HostId{i}, at(now) - 1ms});
+    }
+    if (machine.next_deadline() > at(now)) continue;
+    for (const auto& command : machine.step(at(now), DeadlineDue{})) {
+      lost += std::holds_alternative<HostLost>(command) ? 1 : 0;
+    }
+    ASSERT_GT(machine.next_deadline(), at(now));
+  }
+  EXPECT_EQ(lost, kSilent);
+}
+
 }  // namespace
 }  // namespace dlaunch::rendezvous
