@@ -6,13 +6,19 @@
 
 namespace dlaunch::protocol {
 
-constexpr std::uint32_t kProtocolVersion = 1;
+constexpr std::uint32_t kProtocolVersion = 2;
+/// Of the worker socket.
+constexpr std::uint32_t kWorkerProtocolVersion = 1;
 constexpr const char* kGroupMain = "main";
 
 /// Before a peer has proved its key it may send a Hello only.
 constexpr std::size_t kHelloBytesMax = 64 * 1024;
-/// Assign is the largest: 65,536 ranks × ≈ 30 bytes of endpoint.
+/// Assign is the largest: kRanksMax ports of 2 bytes, 65,536 places of at most 20.
 constexpr std::size_t kFrameBytesMax = 4 * 1024 * 1024;
+/// 65,536 hosts with eight ranks.
+constexpr std::size_t kRanksMax = 512 * 1024;
+/// A numeric address with a zone, or a host's name.
+constexpr std::size_t kAddressBytesMax = 255;
 constexpr std::size_t kLogFrameBytesMax = 16 * 1024;
 /// Log bytes waiting for one connection; what does not fit is dropped and counted.
 constexpr std::size_t kLogQueueBytesMax = 64 * 1024;

@@ -36,7 +36,7 @@ class Worker {
 
   int run() {
     generation_ = environment_.generation;
-    link_.send(generation_, message::Hello{protocol::kProtocolVersion, environment_.rank,
+    link_.send(generation_, message::Hello{protocol::kWorkerProtocolVersion, environment_.rank,
                                            environment_.local_rank, environment_.pid});
     auto listener = comm::MeshListener::open(environment_.data_address,
                                              {environment_.port_first, environment_.port_last},

@@ -95,6 +95,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
         generation_ = frame.generation();
         rank_ = frame.prepare().first_rank();
         state_ = protocol::WORKER_READY;
+        answer.mutable_prepared()->set_held(held_);
         auto& endpoint = *answer.mutable_prepared()->add_endpoints();
         endpoint.set_rank(rank_);
         endpoint.set_address(address());
@@ -103,6 +104,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
       }
       case ControllerFrame::kAssign: {
         state_ = protocol::WORKER_RESTORED;
+        held_ = generation_;
         answer.mutable_connected();
         send(std::move(answer));
         AgentFrame restored;
@@ -241,6 +243,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
   std::string waiting_;
   bool writing_ = false;
   std::uint64_t number_ = 0, received_ = 0, incarnation_ = 0, generation_ = 0, evidence_ = 0;
+  std::uint64_t held_ = 0;  ///< generation of the newest Assign
   std::uint32_t rank_ = 0;
   protocol::WorkerState state_ = protocol::WORKER_ABSENT;
   Instant since_;

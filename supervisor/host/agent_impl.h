@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/endpoints.h"
 #include "supervisor/host/agent.h"
 #include "supervisor/host/environment.h"
 #include "supervisor/host/evidence_book.h"
@@ -65,6 +66,7 @@ class Agent::Impl {
   void become_clearing(std::optional<protocol::Prepare> next);
   void become_starting(Instant now, const protocol::Prepare& prepare);
   void become_ready(protocol::Prepared prepared);
+  void become_joining(Instant now, const protocol::Assign& order);
   void become_leaving(const std::string& reason);
 
   // ---- events
@@ -116,7 +118,8 @@ class Agent::Impl {
   [[nodiscard]] protocol::HostPhase phase() const;
   [[nodiscard]] Worker* find(Rank rank, Generation generation);
   [[nodiscard]] Place place_of(Rank rank, std::uint32_t local_rank) const;
-  void start_workers(Instant now, const protocol::Endpoint* master);
+  void start_workers(Instant now, const protocol::Listening* master);
+  void say_prepared();
   void tell_all(const protocol::AgentMessage::Body& body);
   [[nodiscard]] bool has_joined() const;
   void say_connected();
@@ -153,6 +156,7 @@ class Agent::Impl {
   bool stop_signalled_ = false;  ///< SIGTERM was sent, SIGKILL follows
   protocol::Prepare prepare_;
   std::optional<protocol::Prepared> prepared_;
+  protocol::EndpointList assigned_;  ///< of the newest Assign
   std::map<Rank, Worker> workers_;
   EvidenceBook evidence_;
   std::deque<protocol::Committed> committed_;  ///< of this generation, the newest

@@ -142,11 +142,7 @@ void Agent::Impl::obey(Instant now, const protocol::Welcome& order) {
 
 void Agent::Impl::obey(Instant now, const protocol::Prepare& order) {
   if (aborted_) return;  // aborts are sent first and overtake it
-  if (prepared_) {
-    protocol::AgentFrame frame;
-    *frame.mutable_prepared() = *prepared_;
-    return send(std::move(frame));
-  }
+  if (prepared_) return say_prepared();
   if (std::holds_alternative<Starting>(state_) &&
       prepare_.SerializeAsString() == order.SerializeAsString()) {
     return;
@@ -178,9 +174,14 @@ void Agent::Impl::become_starting(Instant now, const protocol::Prepare& prepare)
 
 void Agent::Impl::become_ready(protocol::Prepared prepared) {
   state_ = Ready{};
-  prepared_ = prepared;
+  prepared_ = std::move(prepared);
+  say_prepared();
+}
+
+void Agent::Impl::say_prepared() {
   protocol::AgentFrame frame;
-  *frame.mutable_prepared() = std::move(prepared);
+  *frame.mutable_prepared() = *prepared_;
+  frame.mutable_prepared()->set_held(assigned_.generation.value);
   send(std::move(frame));
 }
 
@@ -213,13 +214,13 @@ Place Agent::Impl::place_of(Rank rank, std::uint32_t local_rank) const {
   return place;
 }
 
-void Agent::Impl::start_workers(Instant now, const protocol::Endpoint* master) {
+void Agent::Impl::start_workers(Instant now, const protocol::Listening* master) {
   for (std::uint32_t local_rank = 0; local_rank < prepare_.workers(); ++local_rank) {
     const Rank rank{prepare_.first_rank() + local_rank};
     auto place = place_of(rank, local_rank);
     if (master != nullptr) {
-      place.master_address = master->address();
-      place.master_port = master->port();
+      place.master_address = master->address;
+      place.master_port = master->port;
     }
     Worker worker;
     worker.local_rank = local_rank;
@@ -239,10 +240,23 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
     return say_restored();
   }
   if (!std::holds_alternative<Ready>(state_)) return;
+  auto endpoints = protocol::unpack_endpoints(order.endpoints(), assigned_);
+  if (!endpoints) {
+    // Changes of a list that was lost here: asked again, the controller says all of it.
+    if (order.endpoints().base() != 0) return say_prepared();
+    protocol::Evidence evidence;
+    evidence.mutable_finding()->set_kind("spawn_failed");
+    evidence.mutable_finding()->set_sentence(endpoints.error().text());
+    return testify(now, generation_, std::move(evidence));
+  }
+  assigned_ = {generation_, std::move(*endpoints)};
+  become_joining(now, order);
+}
+
+void Agent::Impl::become_joining(Instant now, const protocol::Assign& order) {
   state_ = Joining{};
   if (!job_.trainer()) {
-    const auto* master = order.endpoints_size() > 0 ? &order.endpoints(0) : nullptr;
-    return start_workers(now, master);
+    return start_workers(now, assigned_.ranks.empty() ? nullptr : &assigned_.ranks.front());
   }
   protocol::worker::Assign assign;
   assign.job = identity_.job;
@@ -250,10 +264,10 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
   assign.incarnation = Incarnation{incarnation_};
   assign.world_size = prepare_.world_size();
   assign.token = hex(order.token());
-  assign.endpoints.reserve(static_cast<std::size_t>(order.endpoints_size()));
-  for (const auto& endpoint : order.endpoints()) {
-    assign.endpoints.push_back(
-        {Rank{endpoint.rank()}, endpoint.address(), static_cast<std::uint16_t>(endpoint.port())});
+  assign.endpoints.reserve(assigned_.ranks.size());
+  for (const auto& [address, port] : assigned_.ranks) {
+    const Rank rank{static_cast<std::uint32_t>(assign.endpoints.size())};
+    assign.endpoints.push_back({rank, address, port});
   }
   if (order.has_restore_step()) {
     assign.restore = protocol::worker::Restore{

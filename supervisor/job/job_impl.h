@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "protocol/endpoints.h"
 #include "supervisor/job/checkpoints.h"
 #include "supervisor/job/crash_watch.h"
 #include "supervisor/job/hang_finder.h"
@@ -64,6 +65,8 @@ class Job::Impl {
   struct Joining {  ///< Connected, then Restored of all
     Instant due;
     std::set<HostId> connected, restored;
+    Generation base;  ///< of which some were told the changes only
+    std::set<HostId> told_changes;
   };
   struct Running {
     std::optional<Instant> stop_due;    ///< set once StopWorkers is sent
@@ -104,6 +107,9 @@ class Job::Impl {
   void become_preparing(Instant now);
   void become_joining(Instant now, const Preparing& prepared);
   void become_joining_when_prepared(Instant now);
+  [[nodiscard]] protocol::ControllerFrame assignment(protocol::Endpoints endpoints) const;
+  [[nodiscard]] std::vector<protocol::Listening> endpoints_in(
+      const std::map<HostId, protocol::Prepared>& answers) const;
   void become_running(Instant now);
   void enter_running(Instant now);
   void become_aborting(Instant now, const std::string& reason);
@@ -269,6 +275,7 @@ class Job::Impl {
   std::map<std::uint64_t, protocol::Commit> commits_;  ///< waiting for their journal entry
   std::map<std::uint64_t, Journal> unwritten_;         ///< until Journaled
   std::optional<Instant> journal_due_;                 ///< the next try, after a failure
+  protocol::EndpointList assigned_;                    ///< of the newest Assign
   std::uint32_t master_port_ = 0;                      ///< of a program, in this generation
   std::string reason_before_;                          ///< what the state's reason was before that
   std::string last_commit_error_;                      ///< of the newest checkpoint, if it failed

@@ -2,6 +2,7 @@
 #include "base/mutant.h"
 #include "base/probe.h"
 #include "base/units.h"
+#include "protocol/limits.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 #include "supervisor/job/journal_rows.h"
@@ -188,6 +189,11 @@ void Job::Impl::become_preparing(Instant now) {
 }
 
 void Job::Impl::on_prepared(Instant now, HostId host, const protocol::Prepared& prepared) {
+  if (auto* joining = std::get_if<Joining>(&state_)) {
+    // It has lost the list that the changes which it was told belong to.
+    if (prepared.held() == joining->base.value || joining->told_changes.erase(host) == 0) return;
+    return send({host}, assignment(protocol::pack_endpoints(assigned_.ranks)));
+  }
   auto* preparing = std::get_if<Preparing>(&state_);
   if (preparing == nullptr) return;
   preparing->prepared[host] = prepared;
@@ -202,18 +208,56 @@ void Job::Impl::become_joining_when_prepared(Instant now) {
 }
 
 void Job::Impl::become_joining(Instant now, const Preparing& prepared) {
-  state_ = Joining{now + policy_.start_limit, {}, {}};
+  Joining joining{now + policy_.start_limit, {}, {}, assigned_.generation, {}};
+  protocol::EndpointList list{generation_, endpoints_in(prepared.prepared)};
+  if (!policy_.trainer && !list.ranks.empty()) master_port_ = list.ranks.front().port;
+  const auto whole = protocol::pack_endpoints(list.ranks);
+  auto changes = protocol::pack_endpoints(list.ranks, assigned_);
+  const bool worth_it =
+      assigned_.generation.value > 0 && changes.ByteSizeLong() < whole.ByteSizeLong();
+  std::vector<HostId> told_whole;
+  for (const auto& [host, answer] : prepared.prepared) {
+    const bool holds = answer.held() == assigned_.generation.value;
+    if (worth_it && holds) {
+      joining.told_changes.insert(host);
+    } else {
+      told_whole.push_back(host);
+    }
+  }
+  const auto& told = joining.told_changes;
+  send({told.begin(), told.end()}, assignment(std::move(changes)));
+  send(std::move(told_whole), assignment(whole));
+  assigned_ = std::move(list);
+  state_ = std::move(joining);
+}
+
+protocol::ControllerFrame Job::Impl::assignment(protocol::Endpoints endpoints) const {
   protocol::ControllerFrame frame;
   auto& assign = *frame.mutable_assign();
-  for (const auto& [host, answer] : prepared.prepared) {
-    for (const auto& endpoint : answer.endpoints()) *assign.add_endpoints() = endpoint;
-  }
-  if (!policy_.trainer && assign.endpoints_size() > 0) master_port_ = assign.endpoints(0).port();
+  *assign.mutable_endpoints() = std::move(endpoints);
   if (restore_step_) assign.set_restore_step(restore_step_->value);
   if (logical_batches_ && policy_.logical_batches_min > 0) {
     assign.set_logical_batches(*logical_batches_);
   }
-  send_all(std::move(frame));
+  return frame;
+}
+
+/// By rank. A host speaks for its own ranks only; one of which it says nothing listens nowhere. Of
+/// a program only the first is known.
+std::vector<protocol::Listening> Job::Impl::endpoints_in(
+    const std::map<HostId, protocol::Prepared>& answers) const {
+  std::vector<protocol::Listening> ranks(policy_.trainer ? plan_.world_size : 0);
+  for (const auto& [host, answer] : answers) {
+    for (const auto& said : answer.endpoints()) {
+      const Rank rank{said.rank()};
+      const auto known = ranks_.all().find(rank);
+      if (known == ranks_.all().end() || known->second.host != host) continue;
+      if (rank.value >= ranks.size()) ranks.resize(rank.value + 1);
+      ranks[rank.value] = {said.address().substr(0, protocol::kAddressBytesMax),
+                           static_cast<std::uint16_t>(said.port())};
+    }
+  }
+  return ranks;
 }
 
 /// The hosts that have not answered in time are the reason, whatever holds them up.

@@ -11,6 +11,7 @@ namespace {
 constexpr std::array kTargets = {
     Target{"agent_frames", agent_frames},
     Target{"controller_frames", controller_frames},
+    Target{"endpoints", endpoints},
     Target{"worker_lines", worker_lines},
     Target{"agent_lines", agent_lines},
     Target{"bootstrap_line", bootstrap_line},

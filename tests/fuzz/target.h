@@ -19,6 +19,7 @@ struct Target {
 // What reads the wire, and lines of workers, planters and SSH.
 void agent_frames(std::string_view bytes);
 void controller_frames(std::string_view bytes);
+void endpoints(std::string_view bytes);
 void worker_lines(std::string_view bytes);
 void agent_lines(std::string_view bytes);
 void bootstrap_line(std::string_view bytes);

@@ -7,6 +7,7 @@
 #include "launcher/launch/remote_talk.h"
 #include "protocol/agent_wire.pb.h"
 #include "protocol/bootstrap.h"
+#include "protocol/endpoints.h"
 #include "protocol/framing.h"
 #include "protocol/limits.h"
 #include "protocol/wire_text.h"
@@ -67,6 +68,27 @@ void lines(std::string_view bytes, Parse parse) {
 
 void agent_frames(std::string_view bytes) { frames<protocol::AgentFrame>(bytes); }
 void controller_frames(std::string_view bytes) { frames<protocol::ControllerFrame>(bytes); }
+void endpoints(std::string_view bytes) {
+  protocol::Endpoints packed;
+  if (!packed.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) return;
+  const protocol::EndpointList held{Generation{1},
+                                    {{"10.0.0.1", 4000},
+                                     {"10.0.0.1", 4001},
+                                     {"fd00::2", 4000},
+                                     {"gpu03", 4000},
+                                     {"10.0.0.4", 4000}}};
+  const auto ranks = protocol::unpack_endpoints(packed, held);
+  if (!ranks) {
+    DL_CHECK(!ranks.error().text().empty(), "a refusal has a reason");
+    return;
+  }
+  DL_CHECK(ranks->size() <= protocol::kRanksMax, "the number of ranks is bounded");
+  const auto whole = protocol::unpack_endpoints(protocol::pack_endpoints(*ranks), {});
+  DL_CHECK(whole && *whole == *ranks, "a list survives its packing");
+  const auto changed = protocol::unpack_endpoints(protocol::pack_endpoints(*ranks, held), held);
+  DL_CHECK(changed && *changed == *ranks, "and so it does as changes of another");
+}
+
 void worker_lines(std::string_view bytes) { lines(bytes, protocol::parse_worker_line); }
 void agent_lines(std::string_view bytes) { lines(bytes, protocol::parse_agent_line); }
 

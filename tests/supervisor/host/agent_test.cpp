@@ -82,6 +82,65 @@ TEST(Agent, BringsATrainersWorkersUpToTheirFirstStep) {
   EXPECT_EQ(machine.all<TellWorker>().size(), 2U);
 }
 
+TEST(Agent, TakesChangesOfTheListThatItHoldsAndAsksForAllWhereItHoldsAnother) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  machine.abort(1);
+  machine.killed(2, 1);
+  machine.killed(3, 1);
+  machine.put(AllGone{});
+  machine.prepare(2);
+  for (const std::uint32_t rank : {2U, 3U}) {
+    machine.started(rank, 2);
+    machine.say(rank, 2, protocol::worker::Ready{"10.0.0.2", 7000});
+  }
+  EXPECT_EQ(machine.only(AgentFrame::kPrepared).prepared().held(), 1U);
+  (void)machine.take();
+
+  const std::vector<protocol::Listening> ranks = {
+      {"10.0.0.1", 5000}, {"10.0.0.1", 5001}, {"10.0.0.2", 7000}, {"10.0.0.2", 7000}};
+  auto changes = protocol::pack_endpoints(ranks, {Generation{1}, ranks});
+  changes.set_base(7);
+  const auto assign = [&] {
+    auto frame = machine.order(2);
+    *frame.mutable_assign()->mutable_endpoints() = changes;
+    machine.put(FromController{frame});
+  };
+  assign();
+  EXPECT_EQ(machine.only(AgentFrame::kPrepared).prepared().held(), 1U) << "this is not that list";
+  EXPECT_TRUE(machine.all<TellWorker>().empty());
+  (void)machine.take();
+
+  changes = protocol::pack_endpoints(ranks, {Generation{1}, Machine::assigned_ranks()});
+  EXPECT_EQ(changes.ports().size(), 4U) << "two ports are new";
+  assign();
+  const auto told = machine.all<TellWorker>();
+  ASSERT_EQ(told.size(), 2U);
+  const auto& line = std::get<protocol::worker::Assign>(told[0].message.body);
+  ASSERT_EQ(line.endpoints.size(), 4U);
+  EXPECT_EQ(line.endpoints[1].port, 5001U);
+  EXPECT_EQ(line.endpoints[3].rank, Rank{3});
+  EXPECT_EQ(line.endpoints[3].address, "10.0.0.2");
+  EXPECT_EQ(line.endpoints[3].port, 7000U);
+}
+
+TEST(Agent, SaysThatAnAssignmentCannotBeRead) {
+  Machine machine;
+  machine.make_ready();
+  machine.prepare(1);
+  for (const std::uint32_t rank : {2U, 3U}) {
+    machine.started(rank, 1);
+    machine.say(rank, 1, protocol::worker::Ready{"10.0.0.2", 7000});
+  }
+  auto frame = machine.order(1);
+  frame.mutable_assign()->mutable_endpoints()->add_ipv4(1);
+  machine.put(FromController{frame});
+  const auto evidence = machine.only(AgentFrame::kEvidence).evidence();
+  EXPECT_EQ(evidence.finding().kind(), "spawn_failed");
+  EXPECT_NE(evidence.finding().sentence().find("endpoints of all ranks"), std::string::npos);
+}
+
 TEST(Agent, StartsAProgramWithTheAddressOfRankZero) {
   Machine machine(false);
   machine.make_ready();

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "protocol/endpoints.h"
 #include "protocol/limits.h"
 #include "supervisor/host/agent.h"
 
@@ -78,15 +79,14 @@ class Machine {
     prepare.set_hosts(2);
     put(FromController{frame});
   }
+  /// A program is told of the first of them.
+  static std::vector<protocol::Listening> assigned_ranks() {
+    return {{"10.0.0.1", 5000}, {"10.0.0.1", 5001}, {"10.0.0.2", 5002}, {"10.0.0.2", 5003}};
+  }
   void assign(std::uint64_t generation) {
     auto frame = order(generation);
     auto& assign = *frame.mutable_assign();
-    for (std::uint32_t rank = 0; rank < (trainer_ ? 4U : 1U); ++rank) {
-      auto* endpoint = assign.add_endpoints();
-      endpoint->set_rank(rank);
-      endpoint->set_address("10.0.0." + std::to_string(1 + rank / 2));
-      endpoint->set_port(5000 + rank);
-    }
+    *assign.mutable_endpoints() = protocol::pack_endpoints(assigned_ranks());
     assign.set_token("\x01\xab");
     assign.set_restore_step(800);
     put(FromController{frame});

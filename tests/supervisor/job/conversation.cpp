@@ -357,9 +357,11 @@ void Conversation::prepared(Words& words) {
       for (std::uint32_t i = 0; i < member.workers; ++i) {
         auto* endpoint = frame.mutable_prepared()->add_endpoints();
         endpoint->set_rank(member.first_rank.value + i);
+        endpoint->set_address("10.0.0." + std::to_string(1 + id.value));
         endpoint->set_port(4711);
       }
     }
+    frame.mutable_prepared()->set_held(words.number("held", 0));
     from(id, std::move(frame));
   }
 }

@@ -28,7 +28,8 @@ namespace dlaunch::supervisor::job {
 ///   found [STEP…|STEP!…] [error=T] [locked=JOB] [config=JSON] | data JSON
 ///   looked [LIST] [error=T]       the members but the first look for the mark of `found`
 ///   fingerprint HOST TEXT
-///   prepared | connected | restored STEP  [LIST]
+///   prepared [LIST] [held=G]     G: of the newest Assign that its agent has
+///   connected | restored STEP  [LIST]
 ///   run [STEP]                   macro: from the plan to Go, restored at STEP
 ///   progress STEP [rank=R] [phase=P] [sequence=N] [entered] [process=T] [state=S]
 ///   exited HOST RANK [code=N] [signal=N] [oom] [finished] [ordered] [step=N] [line=T]

@@ -72,6 +72,11 @@ class Speaker {
   }
 
  private:
+  static std::string endpoints(const protocol::Endpoints& packed) {
+    const auto told = std::to_string(packed.ports().size() / 2);
+    if (packed.base() == 0) return told + " endpoints";
+    return told + " endpoints changed since g" + std::to_string(packed.base());
+  }
   static std::string order(const ControllerFrame& body) {
     switch (body.body_case()) {
       case ControllerFrame::kEvidenceAcknowledged:
@@ -85,7 +90,7 @@ class Speaker {
       }
       case ControllerFrame::kAssign: {
         const auto& assign = body.assign();
-        return "assign, " + std::to_string(assign.endpoints_size()) + " endpoints, " +
+        return "assign, " + endpoints(assign.endpoints()) + ", " +
                (assign.has_restore_step() ? "restore " + std::to_string(assign.restore_step())
                                           : std::string("fresh")) +
                (assign.has_logical_batches()

@@ -192,10 +192,7 @@ TEST(Workers, ThatCannotBeExecutedAreAFinding) {
   EXPECT_EQ(field.last(AgentFrame::kReady)->ready().failures_size(), 1);
   field.prepare(1);
   ASSERT_TRUE(field.comes(AgentFrame::kPrepared, 1));
-  field.send(1, [&](auto& frame) {
-    *frame.mutable_assign()->mutable_endpoints() =
-        field.last(AgentFrame::kPrepared)->prepared().endpoints();
-  });
+  field.send(1, [&](auto& frame) { field.assign_as_prepared(*frame.mutable_assign()); });
   ASSERT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
   const auto& finding = field.last(AgentFrame::kEvidence)->evidence().finding();
   EXPECT_EQ(finding.kind(), "spawn_failed");

@@ -22,6 +22,7 @@
 #include "base/io/clock.h"
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
+#include "protocol/endpoints.h"
 #include "protocol/limits.h"
 #include "rendezvous/io/tls_server.h"
 #include "supervisor/host/io/process_scan.h"
@@ -158,13 +159,19 @@ class Field {
       prepare.set_hosts(1);
     });
   }
+  /// What this host alone has prepared.
+  void assign_as_prepared(protocol::Assign& assign) {
+    std::vector<protocol::Listening> ranks;
+    for (const auto& said : last(protocol::AgentFrame::kPrepared)->prepared().endpoints()) {
+      ranks.push_back({said.address(), static_cast<std::uint16_t>(said.port())});
+    }
+    *assign.mutable_endpoints() = protocol::pack_endpoints(ranks);
+  }
   /// A generation of a program on this host alone, running.
   void run_program(std::uint64_t generation, std::uint32_t workers = 1) {
     prepare(generation, workers);
     need(comes(protocol::AgentFrame::kPrepared, generation), log());
-    const auto endpoints = last(protocol::AgentFrame::kPrepared)->prepared().endpoints();
-    send(generation,
-         [&](auto& frame) { *frame.mutable_assign()->mutable_endpoints() = endpoints; });
+    send(generation, [&](auto& frame) { assign_as_prepared(*frame.mutable_assign()); });
     need(comes(protocol::AgentFrame::kRestored, generation), log());
     send(generation, [](auto& frame) { frame.mutable_go(); });
   }

@@ -35,7 +35,7 @@ void train(Field& field, std::uint64_t generation, std::optional<std::uint64_t> 
   EXPECT_EQ(endpoints[1].port(), 4711U);
   field.send(generation, [&](auto& frame) {
     auto& assign = *frame.mutable_assign();
-    *assign.mutable_endpoints() = endpoints;
+    field.assign_as_prepared(assign);
     assign.set_token("token");
     if (restore_step) assign.set_restore_step(*restore_step);
   });
@@ -84,12 +84,11 @@ TEST(Trainer, IsAssignedToAJobOfThousandsOfRanks) {
   field.send(1, [](auto& frame) {
     auto& assign = *frame.mutable_assign();
     assign.set_token("token");
+    std::vector<protocol::Listening> ranks;
     for (std::uint32_t rank = 0; rank < 4096; ++rank) {
-      auto* endpoint = assign.add_endpoints();
-      endpoint->set_rank(rank);
-      endpoint->set_address("fd00:1234:5678:9abc:def0:1234:5678:" + std::to_string(rank));
-      endpoint->set_port(60'000);
+      ranks.push_back({"fd00:1234:5678:9abc:def0:1234:5678:" + std::to_string(rank), 60'000});
     }
+    *assign.mutable_endpoints() = protocol::pack_endpoints(ranks);
   });
   ASSERT_TRUE(field.until([&] {
     return field.last(AgentFrame::kRestored) != nullptr ||
