@@ -3,7 +3,7 @@
 #include <array>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
-#include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <utility>
 
@@ -19,8 +19,10 @@ using protocol::AgentFrame;
 namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
-// A heartbeat is a few hundred bytes; larger frames take several reads.
-constexpr std::size_t kReadBytes = 4 * 1024;
+// A TLS record has at most as much.
+constexpr std::size_t kReadBytes = 16 * 1024;
+// An agent that sends faster than it is read must not keep the others waiting.
+constexpr std::size_t kTurnBytesMax = 64 * 1024;
 // Several small frames leave in one TLS record of at most 16 KiB.
 constexpr std::size_t kWriteBytes = 16 * 1024;
 // Beats and aborts leave at once; what is larger leaves in turns with reading, so that an order to
@@ -50,26 +52,45 @@ void AgentConnection::start(HostId host, std::string job) {
 }
 
 asio::awaitable<void> AgentConnection::read_frames() {
-  std::array<char, kReadBytes> buffer{};
   while (!closed_) {
-    auto reading = stream_->read_some(buffer);
-    const auto count = co_await std::move(reading);
-    if (!count) {
-      close(count.error().text());
+    const auto more = read_what_came();
+    if (!more) {
+      close(more.error().text());
       co_return;
     }
-    reader_.feed(std::string_view(buffer.data(), *count));
-    if (const auto taken = take_frames(); !taken) close(taken.error().text());
+    if (*more) {
+      co_await asio::post(context_, asio::use_awaitable);
+      continue;
+    }
+    auto waiting = stream_->readable();
+    const auto ready = co_await std::move(waiting);
+    if (!ready) close(ready.error().text());
   }
 }
 
-Result<void> AgentConnection::take_frames() {
+/// True: there is more than belongs into one turn.
+Result<bool> AgentConnection::read_what_came() {
+  // One for all connections of the thread: nothing stays in it.
+  static thread_local std::array<char, kReadBytes> buffer;
+  for (std::size_t sum = 0; sum < kTurnBytesMax && !closed_;) {
+    const auto count = stream_->read_now(buffer);
+    if (!count) return tl::unexpected(count.error());
+    if (*count == 0) return false;
+    sum += *count;
+    if (auto taken = take_frames({buffer.data(), *count}); !taken) {
+      return tl::unexpected(taken.error());
+    }
+  }
+  return true;
+}
+
+Result<void> AgentConnection::take_frames(std::string_view bytes) {
   while (!closed_) {
-    auto message = reader_.next();
+    const auto message = reader_.cut(bytes);
     if (!message) return tl::unexpected(message.error());
     if (!*message) return {};
     AgentFrame frame;
-    if (!frame.ParseFromString(**message)) {
+    if (!frame.ParseFromArray((*message)->data(), static_cast<int>((*message)->size()))) {
       return failure(
           std::errc::bad_message,
           "it sent a frame that cannot be read: a broken agent or one of another version");
@@ -110,23 +131,35 @@ asio::awaitable<void> AgentConnection::write_frames() {
       co_await std::move(waiting);
       continue;
     }
-    if (unsent_.empty()) unsent_ = queue_.take(monotonic_now(), received_, kWriteBytes);
-    auto writing = stream_->write(unsent_);
+    if (unsent_.empty()) queue_.take(unsent_, monotonic_now(), received_, kWriteBytes);
+    auto writing = write_unsent();
     const auto written = co_await std::move(writing);
-    unsent_ = std::string();  // what a large order took is given back
+    unsent_ = Outgoing();  // what a large order took is given back
     writing_ = !queue_.empty();
     if (!written) close(written.error().text());
   }
+}
+
+asio::awaitable<Result<void>> AgentConnection::write_unsent() {
+  const std::string_view body = unsent_.large ? unsent_.large->body : std::string_view();
+  for (const std::string_view part :
+       std::array<std::string_view, 3>({unsent_.bytes, body, unsent_.end})) {
+    if (part.empty()) continue;
+    auto writing = stream_->write(part);
+    auto written = co_await std::move(writing);
+    if (!written) co_return written;
+  }
+  co_return Result<void>();
 }
 
 /// Waking the coroutine costs more than writing a beat.
 void AgentConnection::write_small() {
   if (writing_) return;
   if (queue_.waiting_bytes() <= kAtOnceBytesMax) {
-    unsent_ = queue_.take(monotonic_now(), received_, kWriteBytes);
-    const auto gone = stream_->write_now(unsent_);
+    queue_.take(unsent_, monotonic_now(), received_, kWriteBytes);
+    const auto gone = stream_->write_now(unsent_.bytes);
     if (!gone) return close(gone.error().text());
-    if (*gone) return unsent_.clear();
+    if (*gone) return unsent_.bytes.clear();
   }
   writing_ = true;
   wake_.cancel();

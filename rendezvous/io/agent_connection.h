@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -42,8 +43,10 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
  private:
   boost::asio::awaitable<void> read_frames();
   boost::asio::awaitable<void> write_frames();
+  [[nodiscard]] boost::asio::awaitable<Result<void>> write_unsent();
   void write_small();
-  [[nodiscard]] Result<void> take_frames();
+  [[nodiscard]] Result<bool> read_what_came();
+  [[nodiscard]] Result<void> take_frames(std::string_view bytes);
   [[nodiscard]] Result<void> check_hello(const protocol::AgentFrame& frame) const;
 
   boost::asio::io_context& context_;
@@ -55,7 +58,7 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
   SendQueue queue_;
   boost::asio::steady_timer wake_;
   bool writing_ = false;  ///< `unsent_` is the writing coroutine's
-  std::string unsent_;
+  Outgoing unsent_;
   std::uint64_t received_ = 0;  ///< number of the last frame that came
   bool greeted_ = false;
   bool closed_ = false;

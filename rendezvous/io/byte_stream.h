@@ -22,11 +22,14 @@ class ByteStream {
   /// At least one byte, into `buffer`, which lives until then. The peer's orderly end is an error.
   [[nodiscard]] virtual boost::asio::awaitable<Result<std::size_t>> read_some(
       std::span<char> buffer) = 0;
+  /// What has come, as much as fits; 0: nothing. Then `readable` ends when there may be more.
+  [[nodiscard]] virtual Result<std::size_t> read_now(std::span<char> buffer) = 0;
+  [[nodiscard]] virtual boost::asio::awaitable<Result<void>> readable() = 0;
   /// All of `bytes`, which live until then.
   [[nodiscard]] virtual boost::asio::awaitable<Result<void>> write(std::string_view bytes) = 0;
   /// True: all of `bytes` went without waiting. False: `write` with the same bytes must follow. Not
   /// while `write` runs.
-  [[nodiscard]] virtual Result<bool> write_now(std::string_view) { return false; }
+  [[nodiscard]] virtual Result<bool> write_now(std::string_view bytes) = 0;
   /// Ends what runs with an error, at once and without a farewell. May be called again.
   virtual void close() = 0;
 };

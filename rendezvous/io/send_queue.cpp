@@ -18,6 +18,8 @@ using Urgency = OutgoingFrame::Urgency;
 constexpr std::size_t kHeaderBytes = 4;
 // Two tags of one byte and two 64-bit varints of at most ten.
 constexpr std::size_t kSuffixBytesMax = 22;
+// Of larger ones a copy for each receiver would cost more than two more TLS records.
+constexpr std::size_t kCopiedBytesMax = 2 * 1024;
 
 Urgency urgency_of(const ControllerFrame& frame) {
   switch (frame.body_case()) {
@@ -33,12 +35,25 @@ Urgency urgency_of(const ControllerFrame& frame) {
   }
 }
 
-void append_varint_field(std::string& bytes, int field, std::uint64_t value) {
-  std::array<std::uint8_t, kSuffixBytesMax> encoded{};
-  const auto tag = static_cast<std::uint32_t>(field) << 3U;
-  auto* end = google::protobuf::io::CodedOutputStream::WriteTagToArray(tag, encoded.data());
-  end = google::protobuf::io::CodedOutputStream::WriteVarint64ToArray(value, end);
-  bytes.append(encoded.begin(), encoded.begin() + (end - encoded.data()));
+/// Number and acknowledgement, which differ between the receivers of a frame, stand at its end.
+std::size_t write_suffix(std::array<char, kSuffixBytesMax>& suffix, std::uint64_t number,
+                         std::uint64_t acknowledged) {
+  using google::protobuf::io::CodedOutputStream;
+  auto* const begin = reinterpret_cast<std::uint8_t*>(suffix.data());
+  auto* end = begin;
+  const auto add = [&end](int field, std::uint64_t value) {
+    end = CodedOutputStream::WriteTagToArray(static_cast<std::uint32_t>(field) << 3U, end);
+    end = CodedOutputStream::WriteVarint64ToArray(value, end);
+  };
+  add(ControllerFrame::kNumberFieldNumber, number);
+  add(ControllerFrame::kAcknowledgedFieldNumber, acknowledged);
+  return static_cast<std::size_t>(end - begin);
+}
+
+void append_header(std::string& bytes, std::size_t length) {
+  for (std::size_t i = 0; i < kHeaderBytes; ++i) {
+    bytes.push_back(static_cast<char>((length >> (8 * (kHeaderBytes - 1 - i))) & 0xFFU));
+  }
 }
 
 }  // namespace
@@ -66,28 +81,29 @@ bool SendQueue::push(std::shared_ptr<const OutgoingFrame> frame) {
 
 bool SendQueue::empty() const { return waiting_bytes_ == 0; }
 
-std::string SendQueue::take(Instant now, std::uint64_t acknowledged, std::size_t bytes_max) {
-  std::string bytes;
+void SendQueue::take(Outgoing& out, Instant now, std::uint64_t acknowledged,
+                     std::size_t bytes_max) {
   for (auto& queue : waiting_) {
-    while (!queue.empty()) {
-      const auto& body = queue.front()->body;
-      if (!bytes.empty() && bytes.size() + body.size() > bytes_max) return bytes;
-      const auto start = bytes.size();
-      bytes.append(kHeaderBytes, '\0');
-      bytes.append(body);
-      append_varint_field(bytes, ControllerFrame::kNumberFieldNumber, ++last_number_);
-      append_varint_field(bytes, ControllerFrame::kAcknowledgedFieldNumber, acknowledged);
-      const auto length = bytes.size() - start - kHeaderBytes;
-      for (std::size_t i = 0; i < kHeaderBytes; ++i) {
-        bytes[start + i] = static_cast<char>((length >> (8 * (kHeaderBytes - 1 - i))) & 0xFFU);
-      }
+    for (; !queue.empty(); queue.pop_front()) {
+      auto& frame = queue.front();
+      const auto& body = frame->body;
+      const bool large = body.size() > kCopiedBytesMax;
+      if (!out.empty() && (large || out.bytes.size() + body.size() > bytes_max)) return;
+      std::array<char, kSuffixBytesMax> suffix{};
+      const auto suffix_bytes = write_suffix(suffix, ++last_number_, acknowledged);
+      append_header(out.bytes, body.size() + suffix_bytes);
+      waiting_bytes_ -= body.size();
       sent_.push_back({last_number_, now});
       if (sent_.size() > kSentKeptMax) sent_.pop_front();
-      waiting_bytes_ -= body.size();
-      queue.pop_front();
+      if (large) {
+        out.end.assign(suffix.data(), suffix_bytes);
+        out.large = std::move(frame);
+        return queue.pop_front();
+      }
+      out.bytes.append(body);
+      out.bytes.append(suffix.data(), suffix_bytes);
     }
   }
-  return bytes;
 }
 
 Result<std::optional<Instant>> SendQueue::on_acknowledged(std::uint64_t number) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +11,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
+#include "rendezvous/io/fifo.h"
 
 namespace dlaunch::rendezvous {
 
@@ -24,6 +24,14 @@ struct OutgoingFrame {
 };
 [[nodiscard]] std::shared_ptr<const OutgoingFrame> make_outgoing(protocol::ControllerFrame frame);
 
+/// What goes to the wire next, in this order.
+struct Outgoing {
+  std::string bytes;  ///< whole small frames; the beginning of `large`, where there is one
+  std::shared_ptr<const OutgoingFrame> large;  ///< its body is shared by all its receivers
+  std::string end;                             ///< of `large`
+  [[nodiscard]] bool empty() const { return bytes.empty(); }
+};
+
 /// Owned by one connection.
 class SendQueue {
  public:
@@ -33,9 +41,9 @@ class SendQueue {
   [[nodiscard]] bool empty() const;
   [[nodiscard]] std::size_t waiting_bytes() const { return waiting_bytes_; }
 
-  /// The next frames in their order, ready for the wire: at least one, then as many as stay below
-  /// `bytes_max`. They count as sent at `now` and acknowledge `acknowledged`.
-  [[nodiscard]] std::string take(Instant now, std::uint64_t acknowledged, std::size_t bytes_max);
+  /// Into `out`, which is empty: the next frames in their order, at least one, then as many small
+  /// ones as stay below `bytes_max`. They count as sent at `now` and acknowledge `acknowledged`.
+  void take(Outgoing& out, Instant now, std::uint64_t acknowledged, std::size_t bytes_max);
 
   /// When the frame was sent that the peer acknowledges now; nullopt: none yet (0), or too long
   /// ago to be remembered. An error when it was never sent.
@@ -49,12 +57,12 @@ class SendQueue {
     std::uint64_t number = 0;
     Instant at;
   };
-  std::array<std::deque<std::shared_ptr<const OutgoingFrame>>, 4> waiting_;
+  std::array<Fifo<std::shared_ptr<const OutgoingFrame>>, 4> waiting_;
   std::size_t waiting_bytes_ = 0;
   std::uint64_t last_number_ = 0;
   std::uint64_t acknowledged_ = 0;
   std::optional<Instant> acknowledged_sent_at_;
-  std::deque<Sent> sent_;
+  Fifo<Sent> sent_;
 };
 
 }  // namespace dlaunch::rendezvous

@@ -23,6 +23,9 @@ using boost::system::error_code;
 namespace {
 
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
+constexpr const char* kHandshake = "the TLS handshake";
+constexpr const char* kReading = "reading";
+constexpr const char* kWriting = "writing";
 
 TlsStream::Wire& wire_of(BIO* bio) { return *static_cast<TlsStream::Wire*>(BIO_get_data(bio)); }
 
@@ -112,85 +115,87 @@ Result<TlsStream::Wait> TlsStream::wanted_after(int outcome, const char* doing) 
   return failure(std::error_code(code), doing);
 }
 
-asio::awaitable<Result<void>> TlsStream::shake_hands(bool server) {
-  constexpr const char* kDoing = "the TLS handshake";
+asio::awaitable<Result<void>> TlsStream::complete(std::function<int()> call, const char* doing) {
   while (socket_.is_open()) {
     ERR_clear_error();
-    const int outcome = server ? SSL_accept(ssl_.get()) : SSL_connect(ssl_.get());
+    const int outcome = call();
     if (outcome == 1) co_return Result<void>();
-    const auto wanted = wanted_after(outcome, kDoing);
+    const auto wanted = wanted_after(outcome, doing);
     if (!wanted) co_return tl::unexpected(wanted.error());
     auto waiting = socket_.async_wait(*wanted, kToken);
     const auto [code] = co_await std::move(waiting);
-    if (code) co_return failure(std::error_code(code), kDoing);
+    if (code) co_return failure(std::error_code(code), doing);
   }
-  co_return failure(std::errc::operation_canceled, kDoing);
+  co_return failure(std::errc::operation_canceled, doing);
 }
 
 asio::awaitable<Result<HostId>> TlsStream::accept_handshake() {
-  auto shaking = shake_hands(true);
+  std::function<int()> call = [this] { return SSL_accept(ssl_.get()); };
+  auto shaking = complete(std::move(call), kHandshake);
   const auto shaken = co_await std::move(shaking);
   if (!shaken) co_return tl::unexpected(shaken.error());
   const auto host = proven_host(ssl_.get());
-  if (!host) co_return failure(std::errc::permission_denied, "the TLS handshake");
+  if (!host) co_return failure(std::errc::permission_denied, kHandshake);
   co_return *host;
 }
 
 asio::awaitable<Result<void>> TlsStream::connect_handshake() {
-  auto shaking = shake_hands(false);
+  std::function<int()> call = [this] { return SSL_connect(ssl_.get()); };
+  auto shaking = complete(std::move(call), kHandshake);
   const auto shaken = co_await std::move(shaking);
   if (!shaken) co_return tl::unexpected(shaken.error());
-  if (!server_is_proven(ssl_.get())) {
-    co_return failure(std::errc::permission_denied, "the TLS handshake");
-  }
+  if (!server_is_proven(ssl_.get())) co_return failure(std::errc::permission_denied, kHandshake);
+  co_return Result<void>();
+}
+
+Result<std::size_t> TlsStream::read_now(std::span<char> buffer) {
+  if (!socket_.is_open()) return failure(std::errc::operation_canceled, kReading);
+  read_wait_ = Wait::wait_read;
+  // A socket that was just drained is not asked again before it has something to say.
+  if (std::exchange(wire_.drained, false) && SSL_has_pending(ssl_.get()) == 0) return 0;
+  ERR_clear_error();
+  std::size_t count = 0;
+  const int outcome = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
+  if (outcome == 1) return count;
+  const auto wanted = wanted_after(outcome, kReading);
+  if (!wanted) return tl::unexpected(wanted.error());
+  read_wait_ = *wanted;
+  wire_.drained = false;
+  return 0;
+}
+
+asio::awaitable<Result<void>> TlsStream::readable() {
+  auto waiting = socket_.async_wait(read_wait_, kToken);
+  const auto [code] = co_await std::move(waiting);
+  if (code) co_return failure(std::error_code(code), kReading);
   co_return Result<void>();
 }
 
 asio::awaitable<Result<std::size_t>> TlsStream::read_some(std::span<char> buffer) {
-  constexpr const char* kDoing = "reading";
-  while (socket_.is_open()) {
-    auto wait = Wait::wait_read;
-    // A socket that was just drained is not asked again before it has something to say.
-    if (!std::exchange(wire_.drained, false) || SSL_has_pending(ssl_.get()) == 1) {
-      ERR_clear_error();
-      std::size_t count = 0;
-      const int outcome = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
-      if (outcome == 1) co_return count;
-      const auto wanted = wanted_after(outcome, kDoing);
-      if (!wanted) co_return tl::unexpected(wanted.error());
-      wait = *wanted;
-      wire_.drained = false;
-    }
-    auto waiting = socket_.async_wait(wait, kToken);
-    const auto [code] = co_await std::move(waiting);
-    if (code) co_return failure(std::error_code(code), kDoing);
+  while (true) {
+    const auto count = read_now(buffer);
+    if (!count || *count > 0) co_return count;
+    auto waiting = readable();
+    const auto ready = co_await std::move(waiting);
+    if (!ready) co_return tl::unexpected(ready.error());
   }
-  co_return failure(std::errc::operation_canceled, kDoing);
 }
 
 asio::awaitable<Result<void>> TlsStream::write(std::string_view bytes) {
-  constexpr const char* kDoing = "writing";
-  while (socket_.is_open()) {
-    ERR_clear_error();
+  std::function<int()> call = [this, bytes] {
     std::size_t count = 0;
-    const int outcome = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
-    if (outcome == 1) co_return Result<void>();
-    const auto wanted = wanted_after(outcome, kDoing);
-    if (!wanted) co_return tl::unexpected(wanted.error());
-    auto waiting = socket_.async_wait(*wanted, kToken);
-    const auto [code] = co_await std::move(waiting);
-    if (code) co_return failure(std::error_code(code), kDoing);
-  }
-  co_return failure(std::errc::operation_canceled, kDoing);
+    return SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
+  };
+  return complete(std::move(call), kWriting);
 }
 
 Result<bool> TlsStream::write_now(std::string_view bytes) {
-  if (!socket_.is_open()) return failure(std::errc::operation_canceled, "writing");
+  if (!socket_.is_open()) return failure(std::errc::operation_canceled, kWriting);
   ERR_clear_error();
   std::size_t count = 0;
   const int outcome = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &count);
   if (outcome == 1) return true;
-  if (const auto wanted = wanted_after(outcome, "writing"); !wanted) {
+  if (const auto wanted = wanted_after(outcome, kWriting); !wanted) {
     return tl::unexpected(wanted.error());
   }
   return false;

@@ -4,6 +4,7 @@
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,6 +35,8 @@ class TlsStream final : public ByteStream {
 
   [[nodiscard]] boost::asio::awaitable<Result<std::size_t>> read_some(
       std::span<char> buffer) override;
+  [[nodiscard]] Result<std::size_t> read_now(std::span<char> buffer) override;
+  [[nodiscard]] boost::asio::awaitable<Result<void>> readable() override;
   [[nodiscard]] boost::asio::awaitable<Result<void>> write(std::string_view bytes) override;
   [[nodiscard]] Result<bool> write_now(std::string_view bytes) override;
   void close() override;
@@ -48,12 +51,15 @@ class TlsStream final : public ByteStream {
 
  private:
   using Wait = Socket::wait_type;
-  [[nodiscard]] boost::asio::awaitable<Result<void>> shake_hands(bool server);
+  /// Calls OpenSSL, and calls it again whenever what it waits for may have come, until it is done.
+  [[nodiscard]] boost::asio::awaitable<Result<void>> complete(std::function<int()> call,
+                                                              const char* doing);
   /// After a call of OpenSSL that returned `outcome`: what to wait for; an error ends the stream.
   [[nodiscard]] Result<Wait> wanted_after(int outcome, const char* doing);
 
   Socket socket_;
   Wire wire_;
+  Wait read_wait_ = Wait::wait_read;  ///< what `readable` waits for
   std::unique_ptr<ssl_st, void (*)(ssl_st*)> ssl_;
 };
 

@@ -36,11 +36,34 @@ std::vector<std::string> read_all(Reader& reader, std::string_view bytes, std::s
   return messages;
 }
 
+/// The same by `cut`, which mostly copies nothing.
+std::vector<std::string> cut_all(std::string_view bytes, std::size_t piece) {
+  protocol::FrameReader reader(protocol::kHelloBytesMax);
+  std::vector<std::string> messages;
+  for (std::size_t begin = 0; begin < bytes.size(); begin += piece) {
+    auto part = bytes.substr(begin, piece);
+    while (true) {
+      const auto next = reader.cut(part);
+      if (!next) {
+        messages.emplace_back();
+        return messages;
+      }
+      if (!*next) break;
+      messages.emplace_back(**next);
+    }
+    DL_CHECK(part.empty(), "what comes is taken");
+  }
+  return messages;
+}
+
 template <class Frame>
 void frames(std::string_view bytes) {
   protocol::FrameReader whole(protocol::kHelloBytesMax), pieces(protocol::kHelloBytesMax);
   const auto messages = read_all(whole, bytes, std::max<std::size_t>(bytes.size(), 1));
   DL_CHECK(messages == read_all(pieces, bytes, 3), "frames do not depend on how bytes arrive");
+  for (const std::size_t piece : {1, 3, 7, 1 << 20}) {
+    DL_CHECK(messages == cut_all(bytes, piece), "nor on how they are cut");
+  }
   for (const auto& message : messages) {
     Frame frame;
     if (!frame.ParseFromString(message)) continue;

@@ -54,12 +54,18 @@ std::vector<ControllerFrame> decode(const std::string& bytes) {
   }
 }
 
+std::string take(SendQueue& queue, Instant now, std::uint64_t acknowledged, std::size_t bytes_max) {
+  Outgoing out;
+  queue.take(out, now, acknowledged, bytes_max);
+  return out.bytes + (out.large ? out.large->body : "") + out.end;
+}
+
 TEST(SendQueue, SendsWelcomeThenAbortThenOrdersThenBeats) {
   SendQueue queue;
   for (const auto& frame : {beat(), assign(5), abort_of("a worker died"), welcome()}) {
     ASSERT_TRUE(queue.push(make_outgoing(frame)));
   }
-  const auto frames = decode(queue.take(kStart, 42, 1 << 20));
+  const auto frames = decode(take(queue, kStart, 42, 1 << 20));
   ASSERT_EQ(frames.size(), 4U);
   EXPECT_TRUE(frames[0].has_welcome());
   EXPECT_TRUE(frames[1].has_abort());
@@ -75,14 +81,14 @@ TEST(SendQueue, SendsWelcomeThenAbortThenOrdersThenBeats) {
 TEST(SendQueue, KeepsOnlyOneBeatOfSeveralThatWait) {
   SendQueue queue;
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(queue.push(make_outgoing(beat())));
-  EXPECT_EQ(decode(queue.take(kStart, 0, 1 << 20)).size(), 1U);
+  EXPECT_EQ(decode(take(queue, kStart, 0, 1 << 20)).size(), 1U);
 }
 
 TEST(SendQueue, TakesAtLeastOneFrameAndNotMoreThanAsked) {
   SendQueue queue;
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(queue.push(make_outgoing(assign(1000))));
-  EXPECT_EQ(decode(queue.take(kStart, 0, 10)).size(), 1U);
-  EXPECT_EQ(decode(queue.take(kStart, 0, 10'000)).size(), 2U);
+  EXPECT_EQ(decode(take(queue, kStart, 0, 10)).size(), 1U);
+  EXPECT_EQ(decode(take(queue, kStart, 0, 10'000)).size(), 2U);
 }
 
 TEST(SendQueue, RefusesWhatIsBeyondItsBound) {
@@ -91,15 +97,37 @@ TEST(SendQueue, RefusesWhatIsBeyondItsBound) {
   EXPECT_TRUE(queue.push(large));
   EXPECT_TRUE(queue.push(large));
   EXPECT_FALSE(queue.push(large));
-  (void)queue.take(kStart, 0, 1);
+  (void)take(queue, kStart, 0, 1);
   EXPECT_TRUE(queue.push(large));
+}
+
+TEST(SendQueue, SharesTheBodyOfALargeFrameBetweenItsReceivers) {
+  std::array<SendQueue, 2> queues;
+  const auto large = make_outgoing(assign(40'000));
+  for (auto& queue : queues) {
+    ASSERT_TRUE(queue.push(make_outgoing(abort_of("a worker died"))));
+    ASSERT_TRUE(queue.push(large));
+    ASSERT_TRUE(queue.push(make_outgoing(beat())));
+    EXPECT_TRUE(decode(take(queue, kStart, 0, 1 << 20)).at(0).has_abort());
+    Outgoing out;
+    queue.take(out, kStart, 7, 1 << 20);
+    EXPECT_EQ(out.large, large);
+    EXPECT_LT(out.bytes.size() + out.end.size(), 64U);
+    const auto frames = decode(out.bytes + out.large->body + out.end);
+    ASSERT_EQ(frames.size(), 1U);
+    EXPECT_EQ(frames[0].assign().token().size(), 40'000U);
+    EXPECT_EQ(frames[0].number(), 2U);
+    EXPECT_EQ(frames[0].acknowledged(), 7U);
+    EXPECT_TRUE(decode(take(queue, kStart, 0, 1 << 20)).at(0).has_beat());
+    EXPECT_TRUE(queue.empty());
+  }
 }
 
 TEST(SendQueue, SaysWhenTheAcknowledgedFrameWasSent) {
   SendQueue queue;
   for (int i = 0; i < 3; ++i) {
     ASSERT_TRUE(queue.push(make_outgoing(beat())));
-    (void)queue.take(kStart + i * 1s, 0, 1 << 20);
+    (void)take(queue, kStart + i * 1s, 0, 1 << 20);
   }
   EXPECT_EQ(*queue.on_acknowledged(0), std::nullopt);
   EXPECT_EQ(*queue.on_acknowledged(2), kStart + 1s);
@@ -113,7 +141,7 @@ TEST(SendQueue, ForgetsWhatASilentPeerNeverAcknowledged) {
   SendQueue queue;
   for (int i = 0; i < 5000; ++i) {
     ASSERT_TRUE(queue.push(make_outgoing(beat())));
-    (void)queue.take(kStart + i * 1ms, 0, 1 << 20);
+    (void)take(queue, kStart + i * 1ms, 0, 1 << 20);
   }
   EXPECT_EQ(*queue.on_acknowledged(10), std::nullopt);
   EXPECT_EQ(*queue.on_acknowledged(5000), kStart + 4999ms);
