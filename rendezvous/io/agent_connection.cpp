@@ -75,7 +75,10 @@ Result<bool> AgentConnection::read_what_came() {
   for (std::size_t sum = 0; sum < kTurnBytesMax && !closed_;) {
     const auto count = stream_->read_now(buffer);
     if (!count) return tl::unexpected(count.error());
-    if (*count == 0) return false;
+    if (*count == 0) {
+      if (beat_ && !spoke_) send(std::exchange(beat_, nullptr));
+      return false;
+    }
     sum += *count;
     if (auto taken = take_frames({buffer.data(), *count}); !taken) {
       return tl::unexpected(taken.error());
@@ -100,6 +103,7 @@ Result<void> AgentConnection::take_frames(std::string_view bytes) {
                                                     " after frame " + std::to_string(received_));
     }
     received_ = frame.number();
+    spoke_ = false;
     const auto sent_at = queue_.on_acknowledged(frame.acknowledged());
     if (!sent_at) return tl::unexpected(sent_at.error());
     if (!greeted_) {
@@ -165,8 +169,18 @@ void AgentConnection::write_small() {
   wake_.cancel();
 }
 
+void AgentConnection::beat(std::shared_ptr<const OutgoingFrame> frame) {
+  if (spoke_ && !beat_) {
+    beat_ = std::move(frame);
+    return;
+  }
+  beat_.reset();
+  send(std::move(frame));
+}
+
 void AgentConnection::send(std::shared_ptr<const OutgoingFrame> frame) {
   if (closed_) return;
+  spoke_ = true;
   if (!queue_.push(std::move(frame))) {
     close("it reads too slowly: " + std::to_string(protocol::kSendQueueBytesMax >> 20U) +
           " MiB wait for it");

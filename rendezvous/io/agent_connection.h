@@ -37,6 +37,10 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
   /// Reads and writes until closed. `host` has proved itself; its hello must say the same.
   void start(HostId host, std::string job);
   void send(std::shared_ptr<const OutgoingFrame> frame);
+  /// As `send`, for a beat. One that follows other words of ours answers the agent's next frame, or
+  /// leaves with the next beat: what belongs to a connection is then at hand, which among thousands
+  /// is most of the cost.
+  void beat(std::shared_ptr<const OutgoingFrame> frame);
   void close(std::string reason);
   [[nodiscard]] bool greeted() const { return greeted_; }
 
@@ -59,7 +63,9 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
   boost::asio::steady_timer wake_;
   bool writing_ = false;  ///< `unsent_` is the writing coroutine's
   Outgoing unsent_;
-  std::uint64_t received_ = 0;  ///< number of the last frame that came
+  std::uint64_t received_ = 0;                 ///< number of the last frame that came
+  bool spoke_ = false;                         ///< since a frame came
+  std::shared_ptr<const OutgoingFrame> beat_;  ///< not sent yet
   bool greeted_ = false;
   bool closed_ = false;
 };

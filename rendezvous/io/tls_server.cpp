@@ -87,9 +87,15 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
 
   void send(const std::vector<HostId>& hosts, const protocol::ControllerFrame& frame) {
     const auto outgoing = make_outgoing(frame);
+    const bool is_beat = frame.has_beat();
     for (const auto host : hosts) {
       const auto connection = newest_of(host).connection;  // close may erase it
-      if (connection) connection->send(outgoing);
+      if (!connection) continue;
+      if (is_beat) {
+        connection->beat(outgoing);
+      } else {
+        connection->send(outgoing);
+      }
     }
   }
 
@@ -179,8 +185,11 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     auto stream = std::make_shared<TlsStream>(std::move(socket), tls_);
     auto self = shared_from_this();
     AgentConnection::Handlers handlers;
-    handlers.frame = [self, number](protocol::AgentFrame frame, std::optional<Instant> sent_at) {
-      self->on_frame(number, std::move(frame), sent_at);
+    // An entry lives until its connection is closed, and no frame comes after that.
+    auto* entry = &connections_[number];
+    handlers.frame = [self, number, entry](protocol::AgentFrame frame,
+                                           std::optional<Instant> sent_at) {
+      self->on_frame(*entry, number, std::move(frame), sent_at);
     };
     handlers.closed = [self, number](std::string reason) { self->on_closed(number, reason); };
     auto connection = std::make_shared<AgentConnection>(context_, stream, std::move(handlers));
@@ -190,7 +199,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
       if (!code) connection->close("it did not say hello in time");
     });
     ++pending_;
-    connections_.emplace(number, Entry{connection, due, HostId(), std::move(from)});
+    *entry = Entry{connection, due, HostId(), std::move(from)};
     auto keep = [self](const std::exception_ptr& problem) { must_not_throw(problem); };
     asio::co_spawn(context_, shake_hands(number, stream, connection), std::move(keep));
   }
@@ -209,10 +218,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     connection->start(*host, setting_.job);
   }
 
-  void on_frame(std::uint64_t number, protocol::AgentFrame frame, std::optional<Instant> sent_at) {
-    const auto found = connections_.find(number);
-    if (found == connections_.end()) return;
-    auto& entry = found->second;
+  void on_frame(Entry& entry, std::uint64_t number, protocol::AgentFrame frame,
+                std::optional<Instant> sent_at) {
     const auto host = entry.host;
     std::shared_ptr<AgentConnection> replaced;
     if (entry.hello_due) {

@@ -6,7 +6,10 @@
 #include <openssl/ssl.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/ssl/error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <cerrno>
@@ -48,6 +51,18 @@ int write_wire(BIO* bio, const char* bytes, int count) {
 int read_wire(BIO* bio, char* bytes, int count) {
   auto& wire = wire_of(bio);
   BIO_clear_retry_flags(bio);
+  if (wire.begin < wire.end) {
+    const auto taken = std::min(static_cast<std::size_t>(count), wire.end - wire.begin);
+    std::copy_n(wire.received.begin() + static_cast<std::ptrdiff_t>(wire.begin), taken, bytes);
+    wire.begin += taken;
+    return static_cast<int>(taken);
+  }
+  if (wire.ended) return 0;
+  // A socket that was just drained is not asked again before it has something to say.
+  if (wire.drained) {
+    BIO_set_retry_read(bio);
+    return -1;
+  }
   const auto came = ::recv(wire.descriptor, bytes, static_cast<std::size_t>(count), MSG_DONTWAIT);
   wire.drained = came < count;
   if (came > 0) return static_cast<int>(came);
@@ -115,6 +130,26 @@ Result<TlsStream::Wait> TlsStream::wanted_after(int outcome, const char* doing) 
   return failure(std::error_code(code), doing);
 }
 
+/// A wait for reading reads: Asio needs one system call for that, and two for waiting alone.
+asio::awaitable<Result<void>> TlsStream::wait(Wait wanted, const char* doing) {
+  error_code code;
+  if (wanted == Wait::wait_read) {
+    auto reading = socket_.async_receive(asio::buffer(wire_.received), kToken);
+    const auto [problem, count] = co_await std::move(reading);
+    wire_.begin = 0;
+    wire_.end = count;
+    wire_.drained = count < wire_.received.size();
+    wire_.ended = problem == asio::error::eof;
+    if (!wire_.ended) code = problem;
+  } else {
+    auto waiting = socket_.async_wait(wanted, kToken);
+    const auto [problem] = co_await std::move(waiting);
+    code = problem;
+  }
+  if (code) co_return failure(std::error_code(code), doing);
+  co_return Result<void>();
+}
+
 asio::awaitable<Result<void>> TlsStream::complete(std::function<int()> call, const char* doing) {
   while (socket_.is_open()) {
     ERR_clear_error();
@@ -122,9 +157,10 @@ asio::awaitable<Result<void>> TlsStream::complete(std::function<int()> call, con
     if (outcome == 1) co_return Result<void>();
     const auto wanted = wanted_after(outcome, doing);
     if (!wanted) co_return tl::unexpected(wanted.error());
-    auto waiting = socket_.async_wait(*wanted, kToken);
-    const auto [code] = co_await std::move(waiting);
-    if (code) co_return failure(std::error_code(code), doing);
+    // Only a handshake waits for words of the other side; nobody else reads meanwhile.
+    auto waiting = wait(*wanted, doing);
+    auto waited = co_await std::move(waiting);
+    if (!waited) co_return waited;
   }
   co_return failure(std::errc::operation_canceled, doing);
 }
@@ -150,9 +186,6 @@ asio::awaitable<Result<void>> TlsStream::connect_handshake() {
 
 Result<std::size_t> TlsStream::read_now(std::span<char> buffer) {
   if (!socket_.is_open()) return failure(std::errc::operation_canceled, kReading);
-  read_wait_ = Wait::wait_read;
-  // A socket that was just drained is not asked again before it has something to say.
-  if (std::exchange(wire_.drained, false) && SSL_has_pending(ssl_.get()) == 0) return 0;
   ERR_clear_error();
   std::size_t count = 0;
   const int outcome = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);
@@ -160,16 +193,10 @@ Result<std::size_t> TlsStream::read_now(std::span<char> buffer) {
   const auto wanted = wanted_after(outcome, kReading);
   if (!wanted) return tl::unexpected(wanted.error());
   read_wait_ = *wanted;
-  wire_.drained = false;
   return 0;
 }
 
-asio::awaitable<Result<void>> TlsStream::readable() {
-  auto waiting = socket_.async_wait(read_wait_, kToken);
-  const auto [code] = co_await std::move(waiting);
-  if (code) co_return failure(std::error_code(code), kReading);
-  co_return Result<void>();
-}
+asio::awaitable<Result<void>> TlsStream::readable() { return wait(read_wait_, kReading); }
 
 asio::awaitable<Result<std::size_t>> TlsStream::read_some(std::span<char> buffer) {
   while (true) {

@@ -1,6 +1,7 @@
 // A byte stream over TLS 1.3 with the job's keys.
 #pragma once
 
+#include <array>
 #include <boost/asio/generic/stream_protocol.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ssl/context.hpp>
@@ -43,10 +44,14 @@ class TlsStream final : public ByteStream {
 
   /// What OpenSSL sees of the socket.
   struct Wire {
+    // A heartbeat of eight workers has less; what is more is read where it goes.
+    static constexpr std::size_t kReceivedBytes = 1024;
     int descriptor = -1;
-    bool drained = false;  ///< the last read took all that was there
-    bool ended = false;    ///< the peer sends no more
-    int error = 0;         ///< errno of the last failure
+    bool drained = true;  ///< the last read took all that was there
+    bool ended = false;   ///< the peer sends no more
+    int error = 0;        ///< errno of the last failure
+    std::array<char, kReceivedBytes> received{};
+    std::size_t begin = 0, end = 0;  ///< of what OpenSSL has not taken yet
   };
 
  private:
@@ -54,6 +59,8 @@ class TlsStream final : public ByteStream {
   /// Calls OpenSSL, and calls it again whenever what it waits for may have come, until it is done.
   [[nodiscard]] boost::asio::awaitable<Result<void>> complete(std::function<int()> call,
                                                               const char* doing);
+  /// Until `wanted` has come, or for writing may go on.
+  [[nodiscard]] boost::asio::awaitable<Result<void>> wait(Wait wanted, const char* doing);
   /// After a call of OpenSSL that returned `outcome`: what to wait for; an error ends the stream.
   [[nodiscard]] Result<Wait> wanted_after(int outcome, const char* doing);
 

@@ -129,6 +129,28 @@ TEST_F(TlsServerTest, TheRightKeyGetsInAndFramesGoBothWays) {
   EXPECT_TRUE(refused_.empty());
 }
 
+TEST_F(TlsServerTest, ABeatAfterOtherWordsAnswersTheNextFrameOrGoesWithTheNextBeat) {
+  start();
+  const auto agent = join(HostId{2});
+  ControllerFrame go;
+  go.mutable_go();
+  server_->send({HostId{2}}, go);
+  server_->send({HostId{2}}, beat());
+  server_->send({HostId{2}}, go);
+  ASSERT_TRUE(run_until([&] { return agent->received.size() == 2; }));
+  EXPECT_TRUE(agent->received[1].has_go()) << "the beat would say nothing new";
+  AgentFrame heartbeat;
+  heartbeat.mutable_heartbeat();
+  agent->send(heartbeat);
+  ASSERT_TRUE(run_until([&] { return agent->received.size() == 3; }));
+  EXPECT_TRUE(agent->received[2].has_beat());
+  EXPECT_EQ(agent->received[2].acknowledged(), 2U);
+  server_->send({HostId{2}}, beat());
+  server_->send({HostId{2}}, beat());
+  ASSERT_TRUE(run_until([&] { return agent->received.size() == 4; })) << "it is silent";
+  EXPECT_TRUE(agent->received[3].has_beat());
+}
+
 TEST_F(TlsServerTest, AWrongKeyIsRefusedOnBothSides) {
   start();
   const auto stranger = dial(HostId{1}, make_secret());
