@@ -1,6 +1,7 @@
 #include "rendezvous/liveness.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/mutant.h"
 
@@ -11,48 +12,63 @@ Instant Liveness::since(const Seen& seen) const {
   return std::min(seen.frame, seen.acknowledged + heartbeat_);
 }
 
-void Liveness::move(HostId host, const Seen& seen) {
-  auto& present = watched_.at(host);
-  held_.erase(host);
-  auto& order = suspects_.contains(host) ? silent_ : quiet_;
-  order.erase({since(present), host});
-  present = seen;
-  order.insert({since(present), host});
+const Liveness::Host* Liveness::find(HostId host) const {
+  return host.value < hosts_.size() && hosts_[host.value].watched ? &hosts_[host.value] : nullptr;
+}
+Liveness::Host* Liveness::find(HostId host) {
+  return const_cast<Host*>(std::as_const(*this).find(host));
+}
+
+void Liveness::take_out(HostId id, const Host& host) {
+  (host.suspect ? silent_ : quiet_).erase({host.key, id});
+  held_.erase(id);
+}
+
+void Liveness::arrange(HostId id, Host& host) {
+  take_out(id, host);
+  host.key = since(host.seen);
+  (host.suspect ? silent_ : quiet_).insert({host.key, id});
 }
 
 void Liveness::watch(HostId host, Instant now) {
   forget(host);
-  const Seen seen{now, now};
-  watched_.emplace(host, seen);
-  quiet_.insert({since(seen), host});
+  if (host.value >= hosts_.size()) hosts_.resize(host.value + 1);
+  auto& watched = hosts_[host.value];
+  watched = {true, false, {now, now}, {}};
+  ++watched_;
+  arrange(host, watched);
 }
 
 void Liveness::forget(HostId host) {
-  const auto found = watched_.find(host);
-  if (found == watched_.end()) return;
-  quiet_.erase({since(found->second), host});
-  silent_.erase({since(found->second), host});
+  auto* const found = find(host);
+  if (found == nullptr) return;
+  take_out(host, *found);
   suspects_.erase(host);
-  held_.erase(host);
-  watched_.erase(found);
+  found->watched = false;
+  --watched_;
 }
 
 bool Liveness::heard(HostId host, Instant now, std::optional<Instant> acknowledged_sent_at) {
-  const auto found = watched_.find(host);
-  if (found == watched_.end()) return false;
-  Seen seen = found->second;
+  auto* const found = find(host);
+  if (found == nullptr) return false;
+  auto& seen = found->seen;
   seen.frame = std::max(seen.frame, now);  // what is vouched for lies ahead
   if (acknowledged_sent_at) seen.acknowledged = std::max(seen.acknowledged, *acknowledged_sent_at);
-  move(host, seen);
-  if (!suspects_.contains(host) || since(seen) + lost_after_ / 2 <= now) return false;
-  silent_.erase({since(seen), host});
+  if (!found->suspect) return false;  // it is looked at when its key is due
+  arrange(host, *found);
+  if (since(seen) + lost_after_ / 2 <= now) return false;
+  take_out(host, *found);
   suspects_.erase(host);
-  quiet_.insert({since(seen), host});
+  found->suspect = false;
+  arrange(host, *found);
   return true;
 }
 
 void Liveness::quiet_until(HostId host, Instant until) {
-  if (watched_.contains(host)) move(host, Seen{until, until});
+  auto* const found = find(host);
+  if (found == nullptr) return;
+  found->seen = {until, until};
+  arrange(host, *found);
 }
 
 std::vector<HostId> Liveness::reset(Instant now) {
@@ -61,31 +77,46 @@ std::vector<HostId> Liveness::reset(Instant now) {
   silent_.clear();
   suspects_.clear();
   held_.clear();
-  for (auto& [host, seen] : watched_) {
-    seen = Seen{std::max(seen.frame, now), std::max(seen.acknowledged, now)};
-    quiet_.insert({since(seen), host});
+  for (std::uint32_t id = 0; id < hosts_.size(); ++id) {
+    auto& host = hosts_[id];
+    if (!host.watched) continue;
+    host.suspect = false;
+    host.seen = {std::max(host.seen.frame, now), std::max(host.seen.acknowledged, now)};
+    arrange(HostId{id}, host);
   }
   return cleared;
 }
 
 std::vector<HostId> Liveness::newly_suspect(Instant now) {
-  std::vector<HostId> hosts;
-  while (!quiet_.empty() && quiet_.begin()->first + lost_after_ / 2 <= now) {
-    const auto entry = *quiet_.begin();
-    quiet_.erase(quiet_.begin());
-    silent_.insert(entry);
-    suspects_.insert(entry.second);
-    hosts.push_back(entry.second);
+  std::vector<HostId> found;
+  std::vector<HostId> moved;
+  // Those that are due within a heartbeat, too, so that a deadline is due at most once in one.
+  for (auto entry = quiet_.begin();
+       entry != quiet_.end() && entry->first + lost_after_ / 2 <= now + heartbeat_;) {
+    const auto id = entry->second;
+    const auto silent_since = since(hosts_[id.value].seen);
+    const bool suspect = silent_since + lost_after_ / 2 <= now;
+    if (suspect || silent_since != entry->first) {
+      (suspect ? found : moved).push_back(id);
+      entry = quiet_.erase(entry);
+    } else {
+      ++entry;
+    }
   }
-  std::sort(hosts.begin(), hosts.end());
-  return hosts;
+  for (const auto id : moved) arrange(id, hosts_[id.value]);
+  std::sort(found.begin(), found.end());
+  for (const auto id : found) {
+    hosts_[id.value].suspect = true;
+    suspects_.insert(id);
+    arrange(id, hosts_[id.value]);
+  }
+  return found;
 }
 
 void Liveness::hold(HostId host) {
-  const auto found = watched_.find(host);
-  if (found == watched_.end() || !suspects_.contains(host)) return;
-  if (held_.contains(host)) return;
-  silent_.erase({since(found->second), host});
+  const auto* const found = find(host);
+  if (found == nullptr || !found->suspect || held_.contains(host)) return;
+  silent_.erase({found->key, host});
   held_.insert(host);
 }
 
@@ -100,9 +131,9 @@ std::vector<HostId> Liveness::expired(Instant now) const {
 }
 
 std::optional<Instant> Liveness::last_heard(HostId host) const {
-  const auto found = watched_.find(host);
-  if (found == watched_.end()) return std::nullopt;
-  return since(found->second);
+  const auto* const found = find(host);
+  if (found == nullptr) return std::nullopt;
+  return since(found->seen);
 }
 
 std::optional<Instant> Liveness::next_suspect() const {

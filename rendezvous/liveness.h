@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -14,7 +13,8 @@
 namespace dlaunch::rendezvous {
 
 /// A host is heard by a frame that also acknowledges a recent frame of ours, so that a one-way cut
-/// is silence in both directions. Each call is O(log hosts).
+/// is silence in both directions. Each call is O(log hosts), over many; a frame of a host that is
+/// not suspect is O(1).
 class Liveness {
  public:
   /// `heartbeat`: how far acknowledgements lag behind by themselves.
@@ -39,10 +39,10 @@ class Liveness {
   [[nodiscard]] bool is_held(HostId host) const { return held_.contains(host); }
   [[nodiscard]] bool is_suspect(HostId host) const { return suspects_.contains(host); }
   [[nodiscard]] const std::set<HostId>& suspects() const { return suspects_; }
-  [[nodiscard]] std::size_t watched() const { return watched_.size(); }
-  [[nodiscard]] bool is_watched(HostId host) const { return watched_.contains(host); }
+  [[nodiscard]] std::size_t watched() const { return watched_; }
+  [[nodiscard]] bool is_watched(HostId host) const { return find(host) != nullptr; }
   [[nodiscard]] std::optional<Instant> last_heard(HostId host) const;
-  /// When the next host becomes suspect.
+  /// When the next host can become suspect.
   [[nodiscard]] std::optional<Instant> next_suspect() const;
   /// When the next one that is suspect and not held expires.
   [[nodiscard]] std::optional<Instant> next_expiry() const;
@@ -52,13 +52,25 @@ class Liveness {
     Instant frame;
     Instant acknowledged;
   };
+  struct Host {
+    bool watched = false;
+    bool suspect = false;
+    Seen seen;
+    Instant key;  ///< what it stands under in its order
+  };
   [[nodiscard]] Instant since(const Seen& seen) const;
-  void move(HostId host, const Seen& seen);
+  [[nodiscard]] const Host* find(HostId host) const;
+  [[nodiscard]] Host* find(HostId host);
+  /// Puts it where it belongs now.
+  void arrange(HostId id, Host& host);
+  void take_out(HostId id, const Host& host);
 
   nanoseconds heartbeat_;
   nanoseconds lost_after_;
-  std::map<HostId, Seen> watched_;
-  std::set<std::pair<Instant, HostId>> quiet_;   ///< not suspect, by silent-since
+  std::vector<Host> hosts_;  ///< by id
+  std::size_t watched_ = 0;
+  /// Not suspect, by silent-since or an earlier moment: most frames change nothing here.
+  std::set<std::pair<Instant, HostId>> quiet_;
   std::set<std::pair<Instant, HostId>> silent_;  ///< suspect, by silent-since
   std::set<HostId> suspects_;
   std::set<HostId> held_;  ///< suspect and in no order
