@@ -75,9 +75,9 @@ class Driver {
     notice_stall();
     bool ran = false;
     while (!events_.empty() && !stopped_) {
-      const Event event = std::move(events_.front());
+      Event event = std::move(events_.front());
       events_.pop_front();
-      for (auto& command : machine_.step(monotonic_now(), event)) {
+      for (auto& command : machine_.step(monotonic_now(), std::move(event))) {
         if (!stopped_) hands_.perform(std::move(command));
       }
       ran = true;

@@ -36,10 +36,10 @@ Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
   }
 }
 
-std::vector<Command> Controller::Impl::step(Instant now, const Event& event) {
+std::vector<Command> Controller::Impl::step(Instant now, Event event) {
   out_.clear();
   if (superseded_) return {};
-  std::visit([&](const auto& e) { on(now, e); }, event);
+  std::visit([&](auto& e) { on(now, e); }, event);
   if (!superseded_) drain(now);
   return std::exchange(out_, {});
 }
@@ -112,8 +112,8 @@ Controller::Controller(Setting setting, Rng& rng, Instant now)
     : impl_(std::make_unique<Impl>(std::move(setting), rng, now)) {}
 Controller::~Controller() = default;
 
-std::vector<Command> Controller::step(Instant now, const Event& event) {
-  return impl_->step(now, event);
+std::vector<Command> Controller::step(Instant now, Event event) {
+  return impl_->step(now, std::move(event));
 }
 std::optional<Instant> Controller::next_deadline() const { return impl_->next_deadline(); }
 std::vector<Controller::HostView> Controller::hosts() const { return impl_->hosts(); }

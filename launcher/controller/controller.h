@@ -50,7 +50,7 @@ class Controller {
   Controller(Setting setting, Rng& rng, Instant now);
   ~Controller();
 
-  [[nodiscard]] std::vector<Command> step(Instant now, const Event& event);
+  [[nodiscard]] std::vector<Command> step(Instant now, Event event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
   struct HostView {

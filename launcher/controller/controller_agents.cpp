@@ -30,7 +30,7 @@ void Controller::Impl::reach_again(HostId id, const std::string& why) {
   inner_.push_back(launch::Event{launch::Replant{id, said, true}});
 }
 
-void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
+void Controller::Impl::on(Instant now, AgentFrameCame& e) {
   const auto found = hosts_.find(e.host);
   if (found == hosts_.end() || e.frame.job() != setting_.job.job_id) return;
   auto& host = found->second;
@@ -59,7 +59,7 @@ void Controller::Impl::on(Instant now, const AgentFrameCame& e) {
     default:
       break;
   }
-  inner_.push_back(job::Event{job::FromAgent{e.host, e.frame}});
+  inner_.push_back(job::Event{job::FromAgent{e.host, std::move(e.frame)}});
 }
 
 // ---- agents

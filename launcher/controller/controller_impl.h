@@ -14,6 +14,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/dense_map.h"
 #include "launcher/controller/controller.h"
 #include "launcher/controller/peer_book.h"
 #include "launcher/controller/preflight.h"
@@ -24,7 +25,7 @@ namespace dlaunch::launcher::controller {
 class Controller::Impl {
  public:
   Impl(Setting setting, Rng& rng, Instant now);
-  std::vector<Command> step(Instant now, const Event& event);
+  std::vector<Command> step(Instant now, Event event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const { return job_.view(); }
@@ -63,7 +64,7 @@ class Controller::Impl {
   void on(Instant, const Stalled& e) { tell(rendezvous::Stalled{e.gap}); }
   void on(Instant now, const DeadlineDue&);
   void on(Instant, const AgentConnectionClosed& e);
-  void on(Instant now, const AgentFrameCame& e);
+  void on(Instant now, AgentFrameCame& e);
 
   // ---- agents
   void reach_again(HostId id, const std::string& why);
@@ -131,7 +132,7 @@ class Controller::Impl {
   Preflight preflight_{setting_.own_files};
   StandingOrders orders_;
   PeerBook peers_{setting_.heartbeat};
-  std::map<HostId, Host> hosts_;
+  DenseMap<HostId, Host> hosts_;
   std::size_t connected_ = 0;
   Generation newest_ = setting_.recovered.last_generation;
   std::set<HostId> members_;
