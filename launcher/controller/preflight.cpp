@@ -32,8 +32,10 @@ std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::take(HostId id,
     turned = choose_reference(file.path()) || turned;
   }
   std::vector<std::pair<HostId, Verdict>> verdicts;
-  for (auto& [other, known] : hosts_) {
-    if (other != id && !turned) continue;
+  const auto begin = turned ? hosts_.begin() : hosts_.find(id);
+  const auto end = turned ? hosts_.end() : std::next(begin);
+  for (auto entry = begin; entry != end; ++entry) {
+    auto& [other, known] = *entry;
     auto verdict = judge(known);
     if (other == id || verdict != known.verdict) verdicts.emplace_back(other, verdict);
     known.verdict = std::move(verdict);

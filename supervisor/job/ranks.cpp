@@ -77,10 +77,9 @@ void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
 void Ranks::host_gone(HostId host) {
   const auto of = of_host_.find(host);
   if (of == of_host_.end()) return;
-  const auto end = ranks_.lower_bound(of->second.second);
-  for (auto rank = ranks_.lower_bound(of->second.first); rank != end; ++rank) {
-    rank->second.status.set_state(protocol::WORKER_ABSENT);
-    rank->second.status.set_pid(0);
+  for (auto rank = of->second.first; rank < of->second.second; ++rank.value) {
+    ranks_.at(rank).status.set_state(protocol::WORKER_ABSENT);
+    ranks_.at(rank).status.set_pid(0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dense_map.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
@@ -30,7 +31,7 @@ class Ranks {
   void begin_generation(const rendezvous::Plan& plan, Instant now);
   /// Statuses of ranks that are not this host's are ignored.
   void heard(HostId host, const protocol::WorkerStatus& status, Instant now);
-  void started(Rank rank, std::uint32_t pid) { ranks_[rank].status.set_pid(pid); }
+  void started(Rank rank, std::uint32_t pid) { ranks_.at(rank).status.set_pid(pid); }
   /// All ranks have completed this step, whatever their heartbeats have told so far.
   void reached(Step step);
   /// Its process ended after `step` steps; `properly`: nothing more is wanted of it.
@@ -40,7 +41,7 @@ class Ranks {
   /// All ranks run since then: the time before does not count for hangs.
   void go(Instant since);
 
-  [[nodiscard]] const std::map<Rank, RankStatus>& all() const { return ranks_; }
+  [[nodiscard]] const DenseMap<Rank, RankStatus>& all() const { return ranks_; }
   [[nodiscard]] bool all_finished() const;
   [[nodiscard]] HostId host_of(Rank rank) const;
   /// Some of them are this host's.
@@ -61,7 +62,7 @@ class Ranks {
   void completed(RankStatus& known, std::uint64_t step);
 
   static constexpr std::size_t kStepTimesKept = 15;
-  std::map<Rank, RankStatus> ranks_;
+  DenseMap<Rank, RankStatus> ranks_;
   std::map<HostId, std::pair<Rank, Rank>> of_host_;  ///< its first and the one after its last
   std::map<std::uint64_t, std::uint32_t>
       at_step_;  ///< how many ranks have completed just this step
