@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/io_context.hpp>
@@ -14,8 +15,10 @@
 #include <map>
 #include <utility>
 
+#include "base/io/clock.h"
 #include "base/io/must_not_throw.h"
 #include "protocol/limits.h"
+#include "rendezvous/io/admission.h"
 #include "rendezvous/io/agent_connection.h"
 #include "rendezvous/io/tls_stream.h"
 
@@ -30,6 +33,13 @@ namespace {
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 // Out of descriptors or memory: the kernel's backlog holds the rest meanwhile.
 constexpr auto kAcceptPause = 100ms;
+// That wait for a place, beside one connection of each host: a descriptor and 1 KiB each.
+constexpr std::size_t kStrangersWaitingMax = 1024;
+// Of an agent under load; 256 handshakes take 0.1 s of a core.
+constexpr nanoseconds kPatience = 2s;
+constexpr const char* kTurnedOut =
+    "others wait for its place: too many connections have not said hello yet, most of them from "
+    "where it comes from";
 // Thousands of agents dial in the same second; the kernel cuts this to net.core.somaxconn.
 constexpr int kBacklog = 4096;
 
@@ -62,7 +72,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
         setting_(std::move(setting)),
         handlers_(std::move(handlers)),
         tls_(asio::ssl::context::tls_server),
-        room_(context, asio::steady_timer::time_point::max()),
+        admission_({protocol::kHandshakesPendingMax, kStrangersWaitingMax + setting_.hosts,
+                    std::min(kPatience, setting_.hello_limit)}),
+        due_(context),
         newest_(setting_.hosts) {
     use_psk_server(tls_.native_handle(), setting_.job, setting_.secret, setting_.hosts);
   }
@@ -110,19 +122,20 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
       error_code ignored;
       acceptor.close(ignored);
     }
-    room_.cancel();
+    due_.cancel();
     newest_.assign(newest_.size(), Newest());
     const auto connections = std::exchange(connections_, {});
     for (const auto& [number, entry] : connections) {
       if (entry.hello_due) entry.hello_due->cancel();
-      entry.connection->close("the controller ends");
+      if (entry.connection) entry.connection->close("the controller ends");
     }
   }
 
  private:
   struct Entry {
-    std::shared_ptr<AgentConnection> connection;
-    std::shared_ptr<asio::steady_timer> hello_due;  ///< empty: has said hello
+    std::optional<tcp::socket> waiting;             ///< for a place
+    std::shared_ptr<AgentConnection> connection;    ///< once it has one
+    std::shared_ptr<asio::steady_timer> hello_due;  ///< empty: has said hello, or waits
     HostId host;
     std::string from;
   };
@@ -160,11 +173,6 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
 
   asio::awaitable<void> accept_all(tcp::acceptor* acceptor) {
     while (!stopped_) {
-      if (pending_ >= protocol::kHandshakesPendingMax) {
-        auto waiting = room_.async_wait(kToken);
-        co_await std::move(waiting);
-        continue;
-      }
       tcp::endpoint from;
       auto accepting = acceptor->async_accept(from, kToken);
       auto [code, socket] = co_await std::move(accepting);
@@ -175,18 +183,46 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
         co_await std::move(waiting);
         continue;
       }
-      serve(std::move(socket), text_of(from));
+      const auto number = ++last_connection_;
+      auto& entry = connections_[number];
+      entry.waiting.emplace(std::move(socket));
+      entry.from = text_of(from);
+      rule(admission_.arrived(monotonic_now(), source_of(from.address().to_string()), number));
     }
   }
 
-  void serve(tcp::socket socket, std::string from) {
-    prepare_control_socket(socket);
-    const auto number = ++last_connection_;
-    auto stream = std::make_shared<TlsStream>(std::move(socket), tls_);
+  void rule(const Admission::Ruling& ruling) {
+    for (const auto number : ruling.turned_out) {
+      const auto connection = connections_.at(number).connection;
+      if (connection) {
+        connection->close(kTurnedOut);
+      } else {
+        on_closed(number, kTurnedOut);
+      }
+    }
+    for (const auto number : ruling.admitted) begin(number);
+    const auto deadline = admission_.next_deadline();
+    if (deadline == armed_) return;
+    armed_ = deadline;
+    due_.cancel();
+    if (!deadline) return;
+    due_.expires_at(*deadline);
+    due_.async_wait([self = shared_from_this()](const error_code& code) {
+      if (code || self->stopped_) return;
+      self->armed_.reset();
+      self->rule(self->admission_.due(monotonic_now()));
+    });
+  }
+
+  /// It has a place: the handshake.
+  void begin(std::uint64_t number) {
+    // An entry lives until its connection is closed, and no frame comes after that.
+    auto* entry = &connections_.at(number);
+    prepare_control_socket(*entry->waiting);
+    auto stream = std::make_shared<TlsStream>(std::move(*entry->waiting), tls_);
+    entry->waiting.reset();
     auto self = shared_from_this();
     AgentConnection::Handlers handlers;
-    // An entry lives until its connection is closed, and no frame comes after that.
-    auto* entry = &connections_[number];
     handlers.frame = [self, number, entry](protocol::AgentFrame frame,
                                            std::optional<Instant> sent_at) {
       self->on_frame(*entry, number, std::move(frame), sent_at);
@@ -198,8 +234,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     due->async_wait([connection, due](const error_code& code) {
       if (!code) connection->close("it did not say hello in time");
     });
-    ++pending_;
-    *entry = Entry{connection, due, HostId(), std::move(from)};
+    entry->connection = connection;
+    entry->hello_due = due;
     auto keep = [self](const std::exception_ptr& problem) { must_not_throw(problem); };
     asio::co_spawn(context_, shake_hands(number, stream, connection), std::move(keep));
   }
@@ -225,7 +261,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     if (entry.hello_due) {
       entry.hello_due->cancel();
       entry.hello_due.reset();
-      one_less_pending();
+      rule(admission_.left(monotonic_now(), number));
       auto& newest = newest_.at(host.value);
       replaced = std::exchange(newest.connection, entry.connection);
       newest.number = number;
@@ -240,9 +276,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     if (found == connections_.end()) return;
     const auto entry = std::move(found->second);
     connections_.erase(found);
-    if (entry.hello_due) {
-      entry.hello_due->cancel();
-      one_less_pending();
+    if (entry.hello_due || entry.waiting) {
+      if (entry.hello_due) entry.hello_due->cancel();
+      rule(admission_.left(monotonic_now(), number));
       handlers_.refused("a connection from " + entry.from + " was refused: " + reason);
       return;
     }
@@ -251,18 +287,14 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     handlers_.closed(entry.host, number, reason);
   }
 
-  void one_less_pending() {
-    --pending_;
-    room_.cancel();
-  }
-
   asio::io_context& context_;
   Setting setting_;
   Handlers handlers_;
   asio::ssl::context tls_;
   std::list<tcp::acceptor> acceptors_;
-  asio::steady_timer room_;
-  std::size_t pending_ = 0;  ///< accepted, no hello yet
+  Admission admission_;
+  asio::steady_timer due_;
+  std::optional<Instant> armed_;
   std::uint64_t last_connection_ = 0;
   std::map<std::uint64_t, Entry> connections_;
   std::vector<Newest> newest_;  ///< by host

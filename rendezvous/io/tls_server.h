@@ -34,7 +34,7 @@ class TlsServer {
     std::string job;
     Secret secret{};
     std::uint32_t hosts = 0;  ///< ids 0 … hosts - 1 have keys
-    /// From accept to hello; a stranger holds one of kHandshakesPendingMax places this long.
+    /// From the place that it gets (admission.h) to its hello.
     nanoseconds hello_limit = 5s;
   };
   struct Handlers {

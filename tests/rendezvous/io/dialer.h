@@ -98,7 +98,10 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
 /// A stranger without TLS.
 class RawDialer {
  public:
-  RawDialer(boost::asio::io_context& context, std::uint16_t port) : socket_(context) {
+  /// `from`: another address of loopback.
+  RawDialer(boost::asio::io_context& context, std::uint16_t port,
+            const std::string& from = "127.0.0.1")
+      : socket_(context, {boost::asio::ip::make_address(from), 0}) {
     socket_.connect(loopback(port));
   }
   void send(const std::string& bytes) {
