@@ -4,6 +4,7 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -105,6 +106,14 @@ void ask_ssh_early(std::shared_ptr<io::SshConfig> ssh, const config::HostsFile& 
     (void)ssh->read(wish, io::Deadline(kSshWithin));  // whoever dials asks again, and says why not
     return;
   }
+}
+
+/// One descriptor a host, and some for strangers.
+void allow_many_descriptors() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  (void)::setrlimit(RLIMIT_NOFILE, &files);  // else the hosts beyond it wait in the kernel's queue
 }
 
 std::string parent_of(const std::string& directory) {
@@ -223,6 +232,7 @@ int run_controller(const std::string& directory) {
   ::umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
+  allow_many_descriptors();
   auto report = take_descriptor(kReportVariable);
   const auto pulse = take_descriptor(kPulseVariable);
   if (pulse.is_open()) ::fcntl(pulse.get(), F_SETFL, O_NONBLOCK);
