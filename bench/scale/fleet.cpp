@@ -25,6 +25,7 @@ constexpr std::size_t kReadBytes = 32 * 1024;
 // Of the beats of one interval each pulse sends its share, as if the hosts had no common clock.
 constexpr auto kPulse = 2ms;
 constexpr std::uint64_t kStepSeconds = 1;
+constexpr auto kRedial = 250ms;
 }  // namespace
 
 /// One host. Shared by its coroutines.
@@ -37,8 +38,9 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
                                rendezvous::host_key(setting.secret, host));
   }
 
-  void dial() { spawn(run()); }
+  void dial() { spawn(live()); }
   void close() {
+    over_ = true;
     if (stream_) stream_->close();
   }
 
@@ -99,7 +101,9 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
         auto& endpoint = *answer.mutable_prepared()->add_endpoints();
         endpoint.set_rank(rank_);
         endpoint.set_address(address());
-        endpoint.set_port(30000 + host_.value % 20000);
+        // Each generation's workers listen somewhere else.
+        endpoint.set_port(
+            static_cast<std::uint32_t>(30000 + (host_.value + 7 * generation_) % 20000));
         return send(std::move(answer));
       }
       case ControllerFrame::kAssign: {
@@ -168,13 +172,30 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
     facts.set_data_address(address());
     facts.set_fingerprint("bench");
     facts.set_scratch("/tmp/bench");
+    facts.set_probe_port(29700);
+    facts.set_relay_port(29701);
     for (const auto& check : job.checks()) {
       const auto found = fleet_.setting_.files.find(check.path());
       if (found != fleet_.setting_.files.end()) *ready.add_files() = found->second;
     }
   }
 
+  /// Dials until it is welcome.
+  asio::awaitable<void> live() {
+    asio::steady_timer pause(context_);
+    while (!over_) {
+      auto running = run();
+      co_await std::move(running);
+      if (was_up_ || over_) co_return;
+      pause.expires_after(kRedial);
+      boost::system::error_code ignored;
+      auto waiting = pause.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
+      co_await std::move(waiting);
+    }
+  }
+
   asio::awaitable<void> run() {
+    number_ = received_ = 0;
     asio::ip::tcp::socket socket(context_);
     const asio::ip::tcp::endpoint to(asio::ip::address_v4::loopback(), fleet_.setting_.port);
     boost::system::error_code code;
@@ -199,6 +220,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
       auto reading = stream_->read_some(buffer);
       const auto count = co_await std::move(reading);
       if (!count) {
+        was_up_ = up;
         up = false;
         fleet_.on_closed(count.error().text());
         co_return;
@@ -242,6 +264,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
   ControllerFrame frame_;
   std::string waiting_;
   bool writing_ = false;
+  bool was_up_ = false, over_ = false;
   std::uint64_t number_ = 0, received_ = 0, incarnation_ = 0, generation_ = 0, evidence_ = 0;
   std::uint64_t held_ = 0;  ///< generation of the newest Assign
   std::uint32_t rank_ = 0;

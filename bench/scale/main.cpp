@@ -19,6 +19,7 @@
 #include "base/io/clock.h"
 #include "base/io/files.h"
 #include "bench/scale/fleet.h"
+#include "bench/scale/strangers.h"
 #include "launcher/controller/io/controller_process.h"
 #include "launcher/controller/io/run_store.h"
 
@@ -69,7 +70,8 @@ double since(Instant from, Instant to) { return std::chrono::duration<double>(to
 }
 
 /// A job whose controller has run before: it waits for its agents and plants none.
-controller::RunStart prepare_job(const std::string& folder, std::uint32_t hosts) {
+controller::RunStart prepare_job(const std::string& folder, std::uint32_t hosts,
+                                 std::uint32_t heartbeat_ms) {
   const auto state = folder + "/state";
   fs::create_directory(state);
   fs::create_symlink("/bin/true", folder + "/dlaunch-agent");
@@ -85,7 +87,8 @@ controller::RunStart prepare_job(const std::string& folder, std::uint32_t hosts)
       "[job]\nname = \"scale\"\n[trainer]\nsteps = 1000000\n[trainer.data]\ntext = \"" + folder +
       "/text\"\n[checkpoint]\nevery = \"1 h\"\n"
       "[recovery]\nreadmit = \"10 min\"\nrestarts.process = 100000\n"
-      "no_progress_generations = 1000\n[health]\nlost_after = \"5 s\"\n";
+      "no_progress_generations = 1000\n[health]\nlost_after = \"5 s\"\nheartbeat = \"" +
+      std::to_string(heartbeat_ms) + " ms\"\n";
   input.train.file = "train.toml";
   input.train.directory = folder;
   input.program_folder = folder;
@@ -99,10 +102,19 @@ controller::RunStart prepare_job(const std::string& folder, std::uint32_t hosts)
   return *start;
 }
 
+struct Wish {
+  std::uint32_t hosts = 2048;
+  double seconds = 60;
+  int generations = 5;
+  std::uint32_t heartbeat_ms = 100;
+  std::size_t strangers = 0;
+  std::string strangers_from = "127.0.0.2";
+};
+
 class Run {
  public:
-  Run(std::string program, std::uint32_t hosts, double seconds, int generations)
-      : program_(std::move(program)), hosts_(hosts), seconds_(seconds), generations_(generations) {
+  Run(std::string program, Wish wish)
+      : program_(std::move(program)), wish_(std::move(wish)), hosts_(wish_.hosts) {
     std::string made = (fs::temp_directory_path() / "dlaunch-scale-XXXXXX").string();
     if (::mkdtemp(made.data()) == nullptr) fail("no temporary directory");
     folder_ = made;
@@ -113,23 +125,26 @@ class Run {
       ::waitpid(pid_, nullptr, 0);
     }
     fleet_.reset();
+    strangers_.reset();
     fs::remove_all(folder_);
   }
 
   void measure() {
-    const auto start = prepare_job(folder_, hosts_);
+    const auto start = prepare_job(folder_, hosts_, wish_.heartbeat_ms);
     start_controller();
     bench::Fleet::Setting setting;
     setting.job = "scale-" + std::to_string(::getpid());
     setting.secret = start.secret;
     setting.hosts = hosts_;
-    setting.port = listening_port();
+    setting.port = setting_port_ = listening_port();
     for (const auto* name : {"/dlaunch-trainer", "/text"}) add_file(setting, folder_ + name);
     fleet_.emplace(context_, std::move(setting));
-    std::printf("%u hosts\n", hosts_);
+    std::printf("%u hosts, heartbeat %u ms\n", hosts_, wish_.heartbeat_ms);
+    if (wish_.strangers > 0) let_strangers_in();
     join();
-    for (int i = 0; i < generations_; ++i) next_generation();
+    for (int i = 0; i < wish_.generations; ++i) next_generation();
     beat();
+    if (strangers_) say_strangers();
   }
 
  private:
@@ -190,6 +205,23 @@ class Run {
     run_until([&] { return fleet_->all_told(body, after); }, what);
   }
 
+  void let_strangers_in() {
+    const auto before = usage_of(pid_);
+    strangers_.emplace(context_, wish_.strangers_from, setting_port_, wish_.strangers);
+    // All that the kernel lets through: its queue of connections is bounded, too.
+    const auto end = monotonic_now() + 5s;
+    while (monotonic_now() < end) context_.run_one_for(50ms);
+    say_strangers();
+    const auto after = usage_of(pid_);
+    std::printf("  the controller has taken %.1f MiB for them and %.2f s of CPU in 5 s\n",
+                (after.rss_kib - before.rss_kib) / 1024, after.cpu - before.cpu);
+  }
+  void say_strangers() {
+    std::printf("  %zu strangers from %s: %zu connections are open, %zu were turned out so far\n",
+                wish_.strangers, wish_.strangers_from.c_str(), strangers_->open(),
+                strangers_->turned_out());
+  }
+
   void join() {
     const auto before = usage_of(pid_);
     const auto own_before = own_cpu();
@@ -240,8 +272,8 @@ class Run {
     const auto heartbeats = fleet_->heartbeats();
     const auto beats = fleet_->beats();
     const auto begin = monotonic_now();
-    const auto end =
-        begin + std::chrono::duration_cast<nanoseconds>(std::chrono::duration<double>(seconds_));
+    const auto end = begin + std::chrono::duration_cast<nanoseconds>(
+                                 std::chrono::duration<double>(wish_.seconds));
     while (monotonic_now() < end) context_.run_one_for(50ms);
     const auto took = since(begin, monotonic_now());
     const auto after = usage_of(pid_);
@@ -257,14 +289,15 @@ class Run {
   }
 
   std::string program_;
+  Wish wish_;
   std::uint32_t hosts_;
-  double seconds_;
-  int generations_;
+  std::uint16_t setting_port_ = 0;
   std::string folder_;
   pid_t pid_ = -1;
   double rss_before_ = 0;
   boost::asio::io_context context_;
   std::optional<bench::Fleet> fleet_;
+  std::optional<bench::Strangers> strangers_;
 };
 
 }  // namespace
@@ -279,11 +312,20 @@ int main(int count, char** words) {
   ::getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
-  const auto hosts = static_cast<std::uint32_t>(count > 1 ? std::atoi(words[1]) : 2048);
-  const double seconds = count > 2 ? std::atof(words[2]) : 60;
-  const int generations = count > 3 ? std::atoi(words[3]) : 5;
-  if (hosts < 2) fail("usage: scale [HOSTS [SECONDS [GENERATIONS]]]");
-  Run run(words[0], hosts, seconds, generations);
+  const auto word = [&](int at, const char* otherwise) {
+    return std::string(count > at ? words[at] : otherwise);
+  };
+  Wish wish;
+  wish.hosts = static_cast<std::uint32_t>(std::atoi(word(1, "2048").c_str()));
+  wish.seconds = std::atof(word(2, "60").c_str());
+  wish.generations = std::atoi(word(3, "5").c_str());
+  wish.heartbeat_ms = static_cast<std::uint32_t>(std::atoi(word(4, "100").c_str()));
+  wish.strangers = static_cast<std::size_t>(std::atoi(word(5, "0").c_str()));
+  wish.strangers_from = word(6, "127.0.0.2");
+  if (wish.hosts < 2 || wish.heartbeat_ms < 10) {
+    fail("usage: scale [HOSTS [SECONDS [GENERATIONS [HEARTBEAT_MS [STRANGERS [FROM]]]]]]");
+  }
+  Run run(words[0], wish);
   run.measure();
   return 0;
 }
