@@ -252,7 +252,8 @@ class Run {
     const auto generation = fleet_->moments().generation;
     const auto cpu_before = usage_of(pid_).cpu;
     const auto begin = monotonic_now();
-    fleet_->kill_worker(HostId{hosts_ / 2});
+    // Each time on another host: one whose workers crash five times is quarantined.
+    fleet_->kill_worker(HostId{static_cast<std::uint32_t>((hosts_ / 2 + generation) % hosts_)});
     all_told(ControllerFrame::kGo, generation, "the next generation");
     const auto& moments = fleet_->moments();
     const auto at = [&](ControllerFrame::BodyCase body) {
