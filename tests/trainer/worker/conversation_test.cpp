@@ -287,7 +287,7 @@ TEST_F(Conversation, WrongDataIsAUserErrorBeforeTheFirstStep) {
 
 TEST_F(Conversation, SettingsThatCannotBeAreConfigErrors) {
   auto trainer = settings();
-  trainer["strategy"] = "fsdp";
+  trainer["strategy"] = "hsdp";
   trainer["model"]["heads"] = 3;
   auto job = make_job(trainer);
   job.start(1);

@@ -1,0 +1,106 @@
+#!/usr/bin/python3
+"""Tokens per second of the trainer beside PyTorch's DDP and FSDP2 on the same LibTorch.
+
+bench/training.py [--bin build/release/bin] [--repeats 5] [small] [middle] [large]
+
+Two ranks on this machine, one thread each, PyTorch over gloo with fused AdamW; all four run in
+turns, and the medians of the repeats are compared. Sizes: 0.13, 0.84 and 11.0 million parameters.
+"""
+
+import argparse
+import pathlib
+import re
+import socket
+import statistics
+import subprocess
+import tempfile
+
+from measure import ROOT, use
+
+RANKS = 2
+SECONDS = 600
+# layers, width, heads, context, micro-batch, steps
+SIZES = {"small": (2, 64, 2, 64, 8, 150), "middle": (4, 128, 4, 128, 8, 40),
+         "large": (6, 384, 6, 256, 4, 12)}
+TARGETS = {"small": (1.3, 2.5), "middle": (1.15, 1.6), "large": (1.0, 1.2)}
+TOKENS = re.compile(r"^step (\d+)/\d+ .*tokens/s (\d+)$", re.MULTILINE)
+
+
+def python_with_torch():
+    done = subprocess.run([ROOT / "scripts/setup-python-torch"], check=True, capture_output=True,
+                          text=True)
+    return done.stdout.splitlines()[-1]
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def pytorch(python, strategy, size):
+    layers, width, heads, context, micro_batch, steps = SIZES[size]
+    numbers = (layers, width, heads, context, micro_batch, 1, steps)
+    port = free_port()
+    ranks = []
+    for rank in range(RANKS):
+        environment = {"RANK": rank, "WORLD_SIZE": RANKS, "LOCAL_RANK": rank, "MASTER_PORT": port,
+                       "MASTER_ADDR": "127.0.0.1", "OMP_NUM_THREADS": 1, "PATH": "/usr/bin:/bin",
+                       "GLOO_SOCKET_IFNAME": "lo"}
+        ranks.append(subprocess.Popen(
+            [python, ROOT / "bench/peer/speed.py", strategy, *map(str, numbers)],
+            env={key: str(value) for key, value in environment.items()}, text=True,
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    outputs = [rank.communicate(timeout=SECONDS) for rank in ranks]
+    assert all(rank.returncode == 0 for rank in ranks), [text for _, text in outputs]
+    return float(outputs[0][0])
+
+
+def ours(strategy, size):
+    from local_jobs import LocalJob
+    layers, width, heads, context, micro_batch, steps = SIZES[size]
+    changes = {
+        "trainer": {"strategy": strategy, "steps": steps, "logical_batches": RANKS,
+                    "micro_batch": micro_batch,
+                    "model": {"layers": layers, "width": width, "heads": heads,
+                              "context": context}},
+        "checkpoint": {"every": "1000000 steps"},
+    }
+    with tempfile.TemporaryDirectory(prefix="dlaunch-bench-") as place:
+        job = LocalJob(pathlib.Path(place), changes, workers=(RANKS,))
+        try:
+            code, output = job.run(seconds=SECONDS)
+            assert code == 0, output
+            log, = pathlib.Path(place).glob("scratch/*/*/*/logs/generation-1/rank-0.log")
+            rates = [int(rate) for _, rate in TOKENS.findall(log.read_text())]
+        finally:
+            job.end()
+    return statistics.median(rates[1:])  # the first line is the first step alone
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin", default="build/release/bin")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("what", nargs="*", default=list(SIZES))
+    options = parser.parse_args()
+    use(options.bin)
+    python = python_with_torch()
+    for size in options.what:
+        rates = {}
+        for _ in range(options.repeats):
+            for strategy in ("ddp", "fsdp"):
+                rates.setdefault((strategy, "ours"), []).append(ours(strategy, size))
+                rates.setdefault((strategy, "PyTorch"), []).append(pytorch(python, strategy, size))
+        middle = {key: statistics.median(values) for key, values in rates.items()}
+        for strategy, target in zip(("ddp", "fsdp"), TARGETS[size]):
+            own, peer = middle[strategy, "ours"], middle[strategy, "PyTorch"]
+            print(f"{size:7s} {strategy:5s} {own:9.0f} tokens/s, PyTorch {peer:9.0f}: "
+                  f"{own / peer:.2f} x (target {target})", flush=True)
+        print(f"{size:7s} fsdp / ddp, ours: "
+              f"{middle['fsdp', 'ours'] / middle['ddp', 'ours']:.2f} (target 0.85)", flush=True)
+
+
+if __name__ == "__main__":
+    main()
