@@ -20,7 +20,7 @@ from measure import ROOT, use
 RANKS = 2
 SECONDS = 600
 # layers, width, heads, context, micro-batch, steps
-SIZES = {"small": (2, 64, 2, 64, 8, 150), "middle": (4, 128, 4, 128, 8, 40),
+SIZES = {"small": (2, 64, 2, 64, 8, 500), "middle": (4, 128, 4, 128, 8, 60),
          "large": (6, 384, 6, 256, 4, 12)}
 TARGETS = {"small": (1.3, 2.5), "middle": (1.15, 1.6), "large": (1.0, 1.2)}
 TOKENS = re.compile(r"^step (\d+)/\d+ .*tokens/s (\d+)$", re.MULTILINE)

@@ -87,6 +87,13 @@ void TreeFold::add(std::span<const float> leaf) {
   ++leaves_;
 }
 
+void TreeFold::finish(std::span<float> leaf) {
+  DL_CHECK(leaf.size() == count_, "every leaf has as many values as the fold");
+  DL_CHECK(std::has_single_bit(leaves_ + 1), "only a power of two of leaves is one node");
+  for (std::size_t level = 0; (leaves_ >> level) != 0; ++level) add_to<float>(leaf, levels_[level]);
+  ++leaves_;
+}
+
 std::span<float> TreeFold::sum() {
   DL_CHECK(std::has_single_bit(leaves_), "only a power of two of leaves is one node");
   return levels_[static_cast<std::size_t>(std::countr_zero(leaves_))];

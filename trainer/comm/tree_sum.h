@@ -16,6 +16,8 @@ class TreeFold {
 
   /// The next leaf; `leaf` has `count` values and is read before the call returns.
   void add(std::span<const float> leaf);
+  /// The last leaf, which makes the number of leaves a power of two: the sum ends in `leaf` itself.
+  void finish(std::span<float> leaf);
   /// The sum, once a power of two of leaves was added. Valid until the next call.
   [[nodiscard]] std::span<float> sum();
   /// Starts over with leaf 0.

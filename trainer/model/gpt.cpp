@@ -194,8 +194,8 @@ class Gpt::Impl {
     const auto mixed = at::addmm(block.attention_bias, input, block.attention_weight)
                            .view({rows, length, 3, heads, width / heads})
                            .permute({2, 0, 3, 1, 4});
-    return at::scaled_dot_product_attention(mixed.select(0, 0), mixed.select(0, 1),
-                                            mixed.select(0, 2), {}, /*dropout_p=*/0,
+    const auto parts = mixed.unbind(0);  // its gradient is one copy, that of select three sums
+    return at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, /*dropout_p=*/0,
                                             /*is_causal=*/true)
         .transpose(1, 2)
         .reshape({rows * length, width});

@@ -60,9 +60,6 @@ EngineResult<void> FullySharded::compute(ExactSum& losses) {
   for (std::uint32_t round = 0; round < rounds_; ++round) {
     if (auto done = run_round(round, losses); !done) return done;
   }
-  for (std::size_t i = 0; i < units_.size(); ++i) {
-    std::ranges::copy(units_[i].rounds.sum(), gradients().subspan(shard_.units[i].first).begin());
-  }
   return {};
 }
 
@@ -176,7 +173,11 @@ EngineResult<void> FullySharded::finish_reducing() {
     std::ranges::copy(gradient.subspan(range.first, range.count), mine.subspan(packed).begin());
     packed += range.count;
   }
-  shared.rounds.add(mine);
+  if (shared.rounds.leaves() + 1 < rounds_) {
+    shared.rounds.add(mine);
+  } else {
+    shared.rounds.finish(mine);
+  }
   release(slots_[0], unit);
   return {};
 }

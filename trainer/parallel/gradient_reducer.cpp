@@ -1,8 +1,6 @@
 // Buckets of the flat gradient, folded as micro-batches complete and reduced in a fixed order.
 #include "trainer/parallel/gradient_reducer.h"
 
-#include <algorithm>
-
 #include "base/check.h"
 
 namespace dlaunch::trainer {
@@ -49,12 +47,17 @@ void GradientReducer::on_ready(std::size_t parameter) {
 }
 
 void GradientReducer::fold(Bucket& bucket) {
-  bucket.fold.add(gradients().subspan(bucket.first, bucket.count));
-  if (bucket.fold.leaves() < micro_batches_) {
+  if (bucket.fold.leaves() + 1 < micro_batches_) {
+    bucket.fold.add(values_of(bucket));
     bucket.missing = bucket.parameters;
   } else {
+    bucket.fold.finish(values_of(bucket));
     start_in_order();
   }
+}
+
+std::span<float> GradientReducer::values_of(const Bucket& bucket) {
+  return gradients().subspan(bucket.first, bucket.count);
 }
 
 void GradientReducer::start_in_order() {
@@ -62,7 +65,7 @@ void GradientReducer::start_in_order() {
   while (next_to_start_ < buckets_.size() && !failure_) {
     auto& bucket = buckets_[next_to_start_];
     if (bucket.fold.leaves() < micro_batches_) return;
-    const auto ticket = communicator_.start_all_reduce(bucket.fold.sum());
+    const auto ticket = communicator_.start_all_reduce(values_of(bucket));
     if (!ticket) {
       failure_ = ticket.error();
       return;
@@ -80,7 +83,6 @@ comm::CommResult<void> GradientReducer::finish() {
       failure_ = done.error();
       return done;
     }
-    std::ranges::copy(bucket.fold.sum(), gradients().subspan(bucket.first).begin());
   }
   return {};
 }

@@ -53,6 +53,7 @@ class GradientReducer {
   };
 
   void fold(Bucket& bucket);
+  [[nodiscard]] std::span<float> values_of(const Bucket& bucket);
   void start_in_order();
 
   comm::Communicator& communicator_;

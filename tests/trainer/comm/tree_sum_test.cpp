@@ -28,6 +28,19 @@ TEST(TreeFold, AddsAsTheTreeByIndexDoes) {
   }
 }
 
+TEST(TreeFold, TheLastLeafTakesTheSumInItsPlace) {
+  TreeFold fold(37);
+  for (const std::size_t count : {1, 2, 4, 8, 16, 64, 1, 8}) {
+    auto leaves = uneven_leaves(count, 37);
+    const Values expected = reference_sum(leaves, 0, count);
+    fold.reset();
+    for (std::size_t i = 0; i + 1 < count; ++i) fold.add(leaves[i]);
+    fold.finish(leaves.back());
+    EXPECT_EQ(leaves.back(), expected) << count;
+    EXPECT_EQ(fold.leaves(), count);
+  }
+}
+
 TEST(TreeSum, AddsDoublesAsTheTreeByIndexDoes) {
   const std::vector<double> values{1e16, 1.0, -1e16, 1.0};
   EXPECT_EQ(tree_sum(values), (1e16 + 1.0) + (-1e16 + 1.0));
