@@ -55,8 +55,8 @@ Member::Member(const Assigned& assigned, TrainerSettings settings, TextFile text
       order_(settings_.seed, text_.bytes().size(), settings_.model.context,
              settings_.logical_batches, settings_.micro_batch),
       state_(placement_.kept().count),
-      model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values())) {
-}
+      model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values()),
+             settings_.activation_checkpointing) {}
 
 tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort) {

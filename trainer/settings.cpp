@@ -45,6 +45,9 @@ class Reader {
   void text(const char* key, std::string& into) {
     read(key, into, [&](JsonFields& fields) { return fields.text(key); });
   }
+  void flag(const char* key, bool& into) {
+    read(key, into, [&](JsonFields& fields) { return fields.boolean(key); });
+  }
   void complain(const std::string& key, const std::string& trouble) {
     problems_.push_back(prefix_ + key + " " + trouble);
   }
@@ -118,6 +121,8 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   reader.number("weight_decay", settings.weight_decay, 0, 1e6);
   reader.number("clip", settings.clip, 0, 1e30);
   read_betas(reader, settings);
+  reader.flag("activation_checkpointing", settings.activation_checkpointing);
+  reader.flag("prefetch", settings.prefetch);
   reader.whole("checkpoint_every_steps", settings.checkpoint_every_steps, 0, kAny);
   reader.whole("threads", settings.threads, 1, kThreadsMax);
   for (const char* key : {"steps", "model", "data"}) {

@@ -24,6 +24,7 @@ enum class Strategy {
 
 struct TrainerSettings {
   Strategy strategy = Strategy::ddp;
+  bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
   bool prefetch = true;  ///< FSDP: gather a unit's values while the one before it runs
   std::uint64_t steps = 1;
   std::uint32_t logical_batches = 8;  ///< micro-batches per step, whatever the number of ranks

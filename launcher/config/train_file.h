@@ -42,6 +42,8 @@ struct TrainerSection {
   double weight_decay = 0.1;
   double clip = 1.0;
   std::array<double, 2> betas{0.9, 0.95};
+  bool activation_checkpointing = false;
+  bool prefetch = true;
   ModelSection model;
   std::string text;  ///< absolute path of the training text
 

@@ -198,6 +198,14 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   section.real("weight_decay", trainer.weight_decay, 0, 1e6, "a number from 0 to 1e6");
   section.real("clip", trainer.clip, 0, 1e30, "a number from 0 (no clipping) to 1e30");
   read_betas(section, trainer);
+  section.flag("activation_checkpointing", trainer.activation_checkpointing);
+  section.flag("prefetch", trainer.prefetch);
+  if (trainer.strategy != "fsdp" && !trainer.prefetch) {
+    section.wrong(
+        "prefetch",
+        "`prefetch` in [trainer] has no effect with strategy = \"" + trainer.strategy + "\"",
+        "expected strategy = \"fsdp\"");
+  }
   std::string unused;
   section.choice("reduction", unused, {"ordered"}, {"fast"});
   section.later("shard_size");

@@ -69,6 +69,8 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"weight_decay", trainer.weight_decay},
                              {"clip", trainer.clip},
                              {"betas", trainer.betas},
+                             {"activation_checkpointing", trainer.activation_checkpointing},
+                             {"prefetch", trainer.prefetch},
                              {"model",
                               {{"layers", trainer.model.layers},
                                {"width", trainer.model.width},

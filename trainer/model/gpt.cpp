@@ -75,8 +75,9 @@ std::string numeric_library() {
 
 class Gpt::Impl {
  public:
-  Impl(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values)
-      : settings_(settings), layout_(layout) {
+  Impl(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
+       bool checkpointing)
+      : settings_(settings), layout_(layout), checkpointing_(checkpointing) {
     for (const auto& parameter : layout_.parameters) {
       auto leaf = at::from_blob(&values[parameter.first], sizes_of(parameter), at::kFloat);
       leaf.set_requires_grad(true);
@@ -106,7 +107,10 @@ class Gpt::Impl {
       // Each unit is a graph of its own: what leaves one enters the next as a leaf.
       pass.inputs[unit] = pass.outputs[unit - 1].variable_data().set_requires_grad(true);
     }
+    const bool runs_again = checkpointing_ && is_block(unit);
+    const at::AutoGradMode graph(!runs_again);
     pass.outputs[unit] = applied(unit, pass.inputs[unit], batch);
+    pass.batch = batch;
   }
 
   double loss(std::size_t slot) { return passes_.at(slot).outputs.back().item<float>(); }
@@ -119,7 +123,9 @@ class Gpt::Impl {
     at_head_ = unit + 1 == units();
     const auto upstream = at_head_ ? at::Tensor() : pass.inputs[unit + 1].grad();
     if (!at_head_) pass.inputs[unit + 1].reset();
-    std::exchange(pass.outputs[unit], {}).backward(upstream);
+    auto output = std::exchange(pass.outputs[unit], {});
+    if (checkpointing_ && is_block(unit)) output = applied(unit, pass.inputs[unit], pass.batch);
+    output.backward(upstream);
     ready_ = nullptr;
   }
 
@@ -152,6 +158,8 @@ class Gpt::Impl {
     if (!tied || !at_head_) (*ready_)(index);
   }
 
+  [[nodiscard]] bool is_block(std::size_t unit) const { return unit > 0 && unit <= blocks_.size(); }
+
   at::Tensor applied(std::size_t unit, const at::Tensor& stream, const Batch& batch) const {
     const std::int64_t rows = batch.sequences;
     const std::int64_t length = batch.context;
@@ -163,7 +171,7 @@ class Gpt::Impl {
           at::embedding(tokens_, tokens_from(batch.inputs)) + positions_.slice(0, 0, length);
       return embedded.reshape({rows * length, settings_.width});
     }
-    if (unit <= blocks_.size()) return apply(blocks_[unit - 1], stream, rows, length);
+    if (is_block(unit)) return apply(blocks_[unit - 1], stream, rows, length);
     const auto last = normed(stream, norm_weight_, norm_bias_);
     const auto logits = at::matmul(last, tokens_.t());  // the head is tied to the token embedding
     return at::cross_entropy_loss(logits, tokens_from(batch.targets).reshape({rows * length}));
@@ -203,6 +211,7 @@ class Gpt::Impl {
 
   ModelSettings settings_;
   ParameterLayout layout_;
+  bool checkpointing_;
   std::vector<at::Tensor> leaves_;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   at::Tensor tokens_, positions_, norm_weight_, norm_bias_;
@@ -210,6 +219,7 @@ class Gpt::Impl {
   /// One micro-batch on its way: what went into each unit and what came out of it.
   struct Pass {
     std::vector<at::Tensor> inputs, outputs;
+    Batch batch;
   };
   std::array<Pass, kSlots> passes_;
   std::span<float> gradients_;
@@ -217,8 +227,9 @@ class Gpt::Impl {
   const Ready* ready_ = nullptr;
 };
 
-Gpt::Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values)
-    : impl_(std::make_unique<Impl>(settings, layout, values)) {}
+Gpt::Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
+         bool checkpointing)
+    : impl_(std::make_unique<Impl>(settings, layout, values, checkpointing)) {}
 Gpt::~Gpt() = default;
 
 std::size_t Gpt::units() const { return impl_->units(); }

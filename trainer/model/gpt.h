@@ -22,7 +22,10 @@ class Gpt final : public Model {
  public:
   /// The model reads its parameters from `values` (flat, as `layout` says), which must outlive it
   /// and may change between the passes of a micro-batch.
-  Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values);
+  /// `checkpointing`: a block keeps only its input and is run again in the backward pass, which
+  /// gives the same bits.
+  Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
+      bool checkpointing = false);
   ~Gpt() override;
 
   [[nodiscard]] std::size_t units() const override;

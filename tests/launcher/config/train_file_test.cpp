@@ -54,6 +54,7 @@ warmup_steps = 10
 weight_decay = 0
 clip = 0.5
 betas = [0.8, 0.99]
+activation_checkpointing = true
 reduction = "ordered"
 validate_every = "off"
 [trainer.model]
@@ -92,6 +93,15 @@ start_limit = "1 min"
 checkpoint_limit = "2 min"
 )";
 
+TEST(TrainFile, PrefetchBelongsToASharedState) {
+  std::string text = kEveryKey;
+  text.replace(text.find("\"ddp\""), 5, "\"fsdp\"\nprefetch = false");
+  EXPECT_FALSE(train(text).trainer->prefetch);
+  text.replace(text.find("fsdp"), 4, "ddp");
+  EXPECT_THAT(problems_of(parse_train_text(text)), HasSubstr("`prefetch` in [trainer] has no "
+                                                             "effect with strategy = \"ddp\""));
+}
+
 TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
   const auto file = train(kEveryKey);
   EXPECT_EQ(file.job, (JobSection{"kjv-gpt", 2, 4, 2min, 2, "numa"}));
@@ -105,6 +115,8 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            0.0,
                                            0.5,
                                            {0.8, 0.99},
+                                           true,
+                                           true,
                                            {2, 96, 3, 64},
                                            "/home/ann/kjv.txt"}));
   EXPECT_EQ(file.checkpoint, (CheckpointSection{"/home/ann/out", EverySteps{100}, 5, false}));

@@ -94,6 +94,37 @@ TEST_F(GptTest, EachParameterIsReadyOnceAndItsGradientIsInPlaceThen) {
   EXPECT_EQ(std::set(ready.begin(), ready.end()).size(), ready.size());
 }
 
+TEST_F(GptTest, RunningBlocksAgainInTheBackwardPassGivesTheSameBits) {
+  Gpt once(kModel, layout_, values_.values());
+  const double loss = compute(once);
+  const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
+  std::ranges::fill(gradients_.values(), 0.0F);
+  Gpt twice(kModel, layout_, values_.values(), /*checkpointing=*/true);
+  EXPECT_EQ(compute(twice), loss);
+  EXPECT_TRUE(std::ranges::equal(gradients_.values(), expected));
+}
+
+TEST_F(GptTest, TwoMicroBatchesMayBeOnTheirWayAtATime) {
+  Gpt model(kModel, layout_, values_.values());
+  compute(model);
+  const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
+  std::ranges::fill(gradients_.values(), 0.0F);
+  FlatArray others(layout_.count);
+  auto shifted = inputs_;
+  std::ranges::rotate(shifted, shifted.begin() + 5);
+  const Batch other{kSequences, kModel.context, shifted, targets_};
+  for (std::size_t unit = 0; unit < model.units(); ++unit) {
+    ASSERT_TRUE(model.forward_unit(unit, 0, batch()));
+    ASSERT_TRUE(model.forward_unit(unit, 1, other));
+  }
+  for (std::size_t unit = model.units(); unit-- > 0;) {
+    ASSERT_TRUE(model.backward_unit(unit, 0, gradients_.values(), [](std::size_t) {}));
+    ASSERT_TRUE(model.backward_unit(unit, 1, others.values(), [](std::size_t) {}));
+  }
+  EXPECT_TRUE(std::ranges::equal(gradients_.values(), expected));
+  EXPECT_FALSE(std::ranges::equal(others.values(), expected));
+}
+
 TEST_F(GptTest, TheModelFollowsTheValuesThatItWasGiven) {
   Gpt model(kModel, layout_, values_.values());
   compute(model);
