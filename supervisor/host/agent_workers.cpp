@@ -59,6 +59,8 @@ void Agent::Impl::on(Instant now, const WorkerNotStarted& e) {
 void Agent::Impl::on(Instant now, const WorkerEnded& e) {
   auto* worker = find(e.rank, e.generation);
   if (worker == nullptr || !worker->alive) return;
+  // The loss of its last step is newer than the last heartbeat.
+  if (worker->finished && beat_due_) beat(now);
   worker->alive = false;
   worker->status.set_state(protocol::WORKER_EXITED);
   const bool struck =

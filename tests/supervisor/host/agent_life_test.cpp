@@ -152,6 +152,23 @@ TEST(AgentEvidence, CountsALinkOnlyWhenItChanges) {
   EXPECT_FALSE(machine.only(AgentFrame::kEvidence).evidence().link_changed().up());
 }
 
+TEST(AgentHeartbeat, TellsTheLastStepBeforeTheEndOfItsWorker) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(1);
+  protocol::worker::Progress progress;
+  progress.step = Step{900};
+  progress.loss = 2.25;
+  machine.say(2, 1, progress);
+  machine.say(2, 1, protocol::worker::Finished{Step{900}});
+  (void)machine.take();
+  machine.ended(2, 1);
+  const auto frames = machine.all<Send>();
+  ASSERT_EQ(frames.size(), 2U);
+  EXPECT_EQ(frames[0].frame.heartbeat().workers(0).loss(), 2.25);
+  EXPECT_TRUE(frames[1].frame.evidence().worker_exited().finished());
+}
+
 TEST(AgentHeartbeat, CarriesWhatEachWorkerDoesAndSinceWhen) {
   Machine machine;
   machine.make_ready();
