@@ -4,14 +4,12 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
 
 import pytest
 from jobs import SECONDS
 from local_jobs import PYTHON, files, kill, make, program  # noqa: F401 (make is a fixture)
 from testbed_system import wait_for
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from torch_python import torch_python  # noqa: F401 (a fixture)
 
 # Writes what it sees to <generation>-<rank>.json, then does what it is told.
 REPORT = """
@@ -500,21 +498,6 @@ def main():
 
 main()
 """
-
-
-@pytest.fixture(scope="module")
-def torch_python():
-    """An interpreter with PyTorch; only one that is there already or can be made here."""
-    done = subprocess.run([ROOT / "scripts/setup-python-torch"], capture_output=True, text=True,
-                          timeout=600)
-    if done.returncode != 0:
-        if os.environ.get("CI") == "true":
-            pytest.fail(done.stderr)
-        pytest.skip("no Python with PyTorch: " + done.stderr.strip()[-400:])
-    python = done.stdout.strip().splitlines()[-1]
-    # Read once, so that the ranks below do not wait for a cold disk.
-    subprocess.run([python, "-c", "import torch"], check=True, timeout=300, capture_output=True)
-    return python
 
 
 def test_an_unmodified_pytorch_ddp_script_runs_and_is_restarted_from_its_own_checkpoint(
