@@ -37,6 +37,9 @@ enum class Fault {
   disk_full,       ///< under run.db
   storage_outage,  ///< of the checkpoint directory
   data_link_down,  ///< a flap, or for good
+  data_cut,        ///< no datagram passes between a host and the others
+  data_pair_cut,   ///< nor between two of them
+  isolated,        ///< neither the controller nor another host reaches it, yet it lives
   drain_and_add,   ///< a person takes a host out and lets it in again
   checkpoint_asked,
 };
@@ -46,8 +49,8 @@ constexpr std::array kFaultNames = {
     "link_loss",       "cut_both",         "cut_to_controller", "cut_to_host",      "clog",
     "partition",       "connection_reset", "clock_drift",       "controller_stall", "suspend",
     "controller_kill", "two_controllers",  "ssh_refused",       "ssh_slow",         "ssh_wrong_key",
-    "dial_blocked",    "disk_full",        "storage_outage",    "data_link_down",   "drain_and_add",
-    "checkpoint_asked"};
+    "dial_blocked",    "disk_full",        "storage_outage",    "data_link_down",   "data_cut",
+    "data_pair_cut",   "isolated",         "drain_and_add",     "checkpoint_asked"};
 constexpr std::size_t kFaults = kFaultNames.size();
 
 [[nodiscard]] constexpr const char* name_of(Fault fault) {

@@ -31,8 +31,7 @@ void Host::plant() {
   if (!up_) return;
   const bool older = agent_ != nullptr || planted_;
   close_connection();
-  agent_.reset();
-  frozen_since_.reset();
+  end_agent();
   end_workers();
   planted_ = true;
   ++agents_;
@@ -53,6 +52,14 @@ void Host::start_agent() {
   identity.pid = ++pids_;
   inbox_.clear();
   agent_ = std::make_unique<agent::Agent>(identity, own_now());
+  if (setting_.data_paths) {
+    probes_ = std::make_shared<ProbeHands>(
+        queue_, clock_,
+        ProbeHands::Hands{
+            [this](const protocol::Peer& peer) { return world_.is_answered(setting_.id, peer); },
+            [this](protocol::PathReport report) { feed(agent::PathsSeen{std::move(report)}); },
+            [this] { return agent_ && !frozen_since_; }});
+  }
   armed_.reset();
   received_ = newest_incarnation_ = 0;
   feed(agent::DeadlineDue{});
@@ -62,8 +69,7 @@ void Host::start_agent() {
 void Host::kill_agent() {
   if (!agent_) return;
   close_connection();
-  agent_.reset();
-  frozen_since_.reset();
+  end_agent();
   end_workers();
   queue_.after(kForkTime, [this, life = ++agents_] {
     if (up_ && planted_ && life == agents_) start_agent();
@@ -72,6 +78,7 @@ void Host::kill_agent() {
 
 void Host::freeze_agent() {
   if (!agent_ || frozen_since_) return;
+  world_.data_path_changes(setting_.id);
   frozen_since_ = queue_.now();
 }
 
@@ -81,13 +88,20 @@ void Host::thaw_agent() {
   frozen_since_.reset();
   inbox_.push_front(agent::Stalled{gap});
   run();
+  if (probes_) probes_->stalled();
+}
+
+void Host::end_agent() {
+  if (agent_) world_.data_path_changes(setting_.id);
+  agent_.reset();
+  probes_.reset();
+  frozen_since_.reset();
 }
 
 void Host::crash() {
+  end_agent();
   up_ = planted_ = credited_ = false;
   muted_.reset();
-  agent_.reset();
-  frozen_since_.reset();
   connection_.reset();
   ++agents_;
   end_workers();
@@ -118,6 +132,17 @@ void Host::close_connection() {
   closed->closed_by_host([this, closed] {
     world_.connection_closed(setting_.id, closed, "the connection was closed");
   });
+}
+
+void Host::cut_data(bool cut) {
+  world_.data_path_changes(setting_.id);
+  data_cuts_ = cut ? data_cuts_ + 1 : data_cuts_ - 1;
+}
+
+std::uint32_t Host::probe_port() const {
+  constexpr std::uint32_t kFirst = 20'000, kPorts = 40'000;
+  if (!probes_ || !agent_ || frozen_since_) return 0;
+  return kFirst + static_cast<std::uint32_t>(agents_ % kPorts);
 }
 
 void Host::reset_connection() {

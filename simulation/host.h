@@ -16,6 +16,7 @@
 #include "simulation/event_queue.h"
 #include "simulation/gang.h"
 #include "simulation/host_clock.h"
+#include "simulation/probe_hands.h"
 #include "simulation/surroundings.h"
 #include "supervisor/host/agent.h"
 
@@ -32,6 +33,7 @@ class Host {
     bool single_beats = false;  ///< every heartbeat is sent, none is credited
     nanoseconds heartbeat = 100ms;
     nanoseconds link_delay_min = 50us, link_delay_max = 2ms;
+    bool data_paths = true;  ///< agents probe each other
   };
   Host(Setting setting, EventQueue& queue, std::uint64_t seed, Surroundings& world);
 
@@ -52,6 +54,14 @@ class Host {
   void hold_workers(Instant until) { undead_until_ = until; }
   void data_link(bool up);
   void drift(std::int64_t parts_per_million) { clock_.drift(queue_.now(), parts_per_million); }
+  /// Its data network: nothing passes to or from any other host while there is a cut.
+  void cut_data(bool cut);
+  void wake_probes() {
+    if (probes_) probes_->wake();
+  }
+  /// At its data address, by this life of its agent; 0: nobody answers there.
+  [[nodiscard]] std::uint32_t probe_port() const;
+  [[nodiscard]] bool is_on_data_network() const { return up_ && data_cuts_ == 0; }
   /// The connection breaks; the agent dials again at once.
   void reset_connection();
 
@@ -90,6 +100,8 @@ class Host {
 
  private:
   void start_agent();
+  /// Whatever way its process ends.
+  void end_agent();
   void feed(supervisor::host::Event event);
   void run();
   void later(nanoseconds delay, supervisor::host::Event event);
@@ -116,7 +128,7 @@ class Host {
   void perform(supervisor::host::InspectCheckpoints& c);
   void perform(supervisor::host::FindMark& c);
   void perform(supervisor::host::Exit& c);
-  void perform(supervisor::host::KnowPeers&) {}
+  void perform(supervisor::host::KnowPeers& c);
   void perform(supervisor::host::KeepLogs&) {}
   void perform(supervisor::host::Note&) {}
 
@@ -142,11 +154,13 @@ class Host {
   Generation newest_seen_;
   std::uint64_t newest_incarnation_ = 0;  ///< that this agent has heard
   Instant undead_until_{};
+  std::uint32_t data_cuts_ = 0;
   std::optional<Instant> armed_;
   std::optional<Instant> frozen_since_;
   bool running_ = false;
   std::deque<supervisor::host::Event> inbox_;
   std::unique_ptr<supervisor::host::Agent> agent_;
+  std::shared_ptr<ProbeHands> probes_;  ///< of this life of the agent
   std::map<Rank, Worker> workers_;
 };
 

@@ -230,7 +230,14 @@ void Host::perform(agent::CheckSelf&) {
   agent::SelfChecked checked;
   checked.ready.mutable_facts()->set_workers(setting_.workers);
   checked.ready.mutable_facts()->set_data_address("10.0.0." + std::to_string(setting_.id.value));
+  checked.ready.mutable_facts()->set_probe_port(probe_port());
   later(kSelfCheckTime, checked);
+}
+
+void Host::perform(agent::KnowPeers& c) {
+  if (!probes_) return;
+  world_.probes(setting_.id, c.peers);
+  probes_->know(c.peers, c.lost_after);
 }
 
 void Host::perform(agent::CommitCheckpoint& c) {
@@ -251,7 +258,7 @@ void Host::perform(agent::FindMark& c) {
 void Host::perform(agent::Exit&) {
   end_workers();
   close_connection();
-  agent_.reset();
+  end_agent();
   planted_ = false;
   ++agents_;
 }

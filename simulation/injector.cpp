@@ -122,6 +122,8 @@ bool Injector::apply(Fault fault, Host& host, nanoseconds lasts) {
     case Fault::clock_drift:
     case Fault::connection_reset:
     case Fault::data_link_down:
+    case Fault::data_cut:
+    case Fault::data_pair_cut:
       return apply_to_processes(fault, host, lasts);
     case Fault::link_delay:
     case Fault::link_loss:
@@ -129,6 +131,7 @@ bool Injector::apply(Fault fault, Host& host, nanoseconds lasts) {
     case Fault::cut_to_controller:
     case Fault::cut_to_host:
     case Fault::clog:
+    case Fault::isolated:
       return apply_to_line(fault, host, lasts);
     case Fault::partition:
     case Fault::controller_stall:

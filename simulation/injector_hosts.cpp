@@ -87,6 +87,20 @@ bool Injector::apply_to_processes(Fault fault, Host& host, nanoseconds lasts) {
       host.data_link(false);
       heal_after(lasts, [&host] { host.data_link(true); });
       return true;
+    case Fault::data_cut:
+      world_.note("data_cut", where + " for " + format_duration(lasts));
+      host.cut_data(true);
+      heal_after(lasts, [&host] { host.cut_data(false); });
+      return true;
+    case Fault::data_pair_cut: {
+      const auto all = static_cast<std::uint32_t>(world_.hosts().size());
+      const HostId other{(host.id().value + 1) % all};
+      if (other == host.id()) return false;
+      world_.note("data_pair_cut", where + " for " + format_duration(lasts));
+      world_.cut_pair(host.id(), other, true);
+      heal_after(lasts, [this, &host, other] { world_.cut_pair(host.id(), other, false); });
+      return true;
+    }
     default:
       break;
   }
@@ -187,15 +201,18 @@ bool Injector::apply_to_line(Fault fault, Host& host, nanoseconds lasts) {
     default: {
       const bool up = fault != Fault::cut_to_host;
       const bool down = fault != Fault::cut_to_controller;
+      const bool data = fault == Fault::isolated;
       return disturb(
           host, lasts,
-          [up, down](Line& l) {
+          [up, down, data, &host](Line& l) {
             l.to_controller.cuts += up ? 1 : 0;
             l.to_host.cuts += down ? 1 : 0;
+            if (data) host.cut_data(true);
           },
-          [up, down](Line& l) {
+          [up, down, data, &host](Line& l) {
             l.to_controller.cuts -= up ? 1 : 0;
             l.to_host.cuts -= down ? 1 : 0;
+            if (data) host.cut_data(false);
           });
     }
   }

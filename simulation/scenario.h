@@ -49,6 +49,7 @@ struct Scenario {
   std::uint32_t hosts_min = 4;
   std::uint32_t workers = 1;  ///< per host
   bool program = false;       ///< workers that know nothing of dlaunch
+  bool data_paths = true;     ///< agents probe each other; false: a firewall is between them
   TrainingScript training;
 
   FaultMix faults;

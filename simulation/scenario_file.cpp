@@ -38,6 +38,7 @@ void read_job(Section section, Scenario& scenario) {
   section.whole("minimum", scenario.hosts_min, 1, scenario.hosts);
   section.whole("workers", scenario.workers, 1, kWorkersMax);
   section.flag("program", scenario.program);
+  section.flag("data_paths", scenario.data_paths);
   section.finish();
 }
 

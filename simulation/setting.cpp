@@ -14,6 +14,7 @@ void fill_welcome(const Scenario& scenario, launcher::controller::Setting& setti
   const auto in_ms = [](nanoseconds time) { return static_cast<std::uint32_t>(time / 1ms); };
   setting.welcome.set_heartbeat_ms(in_ms(setting.heartbeat));
   setting.welcome.set_lease_ms(in_ms(scenario.lease));
+  setting.welcome.set_lost_after_ms(in_ms(scenario.lost_after));
   setting.welcome.set_stop_on_lease_end(true);
   auto& job = *setting.welcome.mutable_job();
   job.set_name("simulated");

@@ -35,6 +35,12 @@ class Surroundings {
                            const protocol::AgentMessage& message) = 0;
   virtual void wrote(Generation generation, std::uint64_t step, const std::string& file) = 0;
   virtual bool storage_is_out() = 0;
+  /// Whom this agent probes from now on.
+  virtual void probes(HostId host, const protocol::Peers& peers) = 0;
+  /// A datagram from this host comes back from that one.
+  [[nodiscard]] virtual bool is_answered(HostId host, const protocol::Peer& peer) const = 0;
+  /// Before something happens to this host's paths: those who probe it look closely from now on.
+  virtual void data_path_changes(HostId host) = 0;
   virtual std::string commit(HostId host, Generation generation, const protocol::Commit& order) = 0;
   virtual protocol::CheckpointsFound inspect() = 0;
   virtual void broken(std::string rule) = 0;

@@ -61,7 +61,8 @@ World::World(Scenario scenario, std::uint64_t seed, Trace::Sink sink)
                           scenario_.single_beats,
                           heartbeat,
                           scenario_.link_delay_min,
-                          scenario_.link_delay_max};
+                          scenario_.link_delay_max,
+                          scenario_.data_paths};
     hosts_[HostId{i}] =
         std::make_unique<Host>(std::move(setting), queue_, stream(seed, 1000 + i), *this);
   }
@@ -271,6 +272,41 @@ void World::frame_to_controller(HostId host, const std::shared_ptr<Connection>& 
 void World::connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                               const std::string& reason) {
   connection->belongs_to->connection_closed(host, connection, reason);
+}
+
+// ---- the data network
+
+void World::probes(HostId host, const protocol::Peers& peers) {
+  for (const auto peer : probed_[host]) probed_by_[peer].erase(host);
+  probed_[host].clear();
+  for (const auto& peer : peers.peers()) {
+    if (peer.probe_port() == 0) continue;
+    probed_[host].insert(HostId{peer.host()});
+    probed_by_[HostId{peer.host()}].insert(host);
+  }
+}
+
+bool World::is_answered(HostId host, const protocol::Peer& peer) const {
+  const HostId other{peer.host()};
+  const auto& target = *hosts_.at(other);
+  return hosts_.at(host)->is_on_data_network() && target.is_on_data_network() &&
+         target.probe_port() == peer.probe_port() && !cut_pairs_.contains(std::minmax(host, other));
+}
+
+void World::data_path_changes(HostId host) {
+  hosts_.at(host)->wake_probes();
+  for (const auto prober : probed_by_[host]) hosts_.at(prober)->wake_probes();
+}
+
+void World::cut_pair(HostId one, HostId other, bool cut) {
+  data_path_changes(one);
+  data_path_changes(other);
+  const std::pair<HostId, HostId> pair = std::minmax(one, other);
+  if (cut) {
+    cut_pairs_.insert(pair);
+  } else if (const auto found = cut_pairs_.find(pair); found != cut_pairs_.end()) {
+    cut_pairs_.erase(found);
+  }
 }
 
 // ---- workers and their storage

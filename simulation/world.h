@@ -54,6 +54,8 @@ class World final : public Surroundings, public Watcher {
   /// The controller hears nobody: what its agents would say into the void is not sent.
   void mute_all(const Station& station);
   void end_mute_all();
+  /// Nothing passes between these two on the data network.
+  void cut_pair(HostId one, HostId other, bool cut);
   void note(const std::string& what, const std::string& detail);
 
   // ---- Surroundings
@@ -69,6 +71,9 @@ class World final : public Surroundings, public Watcher {
                    const protocol::AgentMessage& message) override;
   void wrote(Generation generation, std::uint64_t step, const std::string& file) override;
   bool storage_is_out() override { return storage_.is_out(); }
+  void probes(HostId host, const protocol::Peers& peers) override;
+  [[nodiscard]] bool is_answered(HostId host, const protocol::Peer& peer) const override;
+  void data_path_changes(HostId host) override;
   std::string commit(HostId host, Generation generation, const protocol::Commit& order) override;
   protocol::CheckpointsFound inspect() override { return storage_.inspect(); }
 
@@ -108,6 +113,8 @@ class World final : public Surroundings, public Watcher {
   std::map<HostId, std::vector<std::weak_ptr<Connection>>>
       links_;  ///< connections that may still carry something
   std::map<std::pair<Generation, Rank>, HostId> places_;
+  std::map<HostId, std::set<HostId>> probed_by_, probed_;
+  std::multiset<std::pair<HostId, HostId>> cut_pairs_;  ///< the smaller first
   std::uint64_t connections_ = 0;
   std::unique_ptr<Injector> injector_;
   bool ended_ = false;

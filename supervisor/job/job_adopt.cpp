@@ -193,6 +193,8 @@ void Job::Impl::adopt_running(Instant now, const std::vector<protocol::Commit>& 
          std::to_string(plan_.members.size()) + " hosts, world size " +
              std::to_string(plan_.world_size) + ": no worker was started again",
          ranks_.step());
+  // What hung before is a hang, and not the slow first step of a program that compiles.
+  if (progressed_ || ranks_.step() > restore_step_) ranks_.stepped_before();
   enter_running(now);
   note_progress(now);
   for (const auto& commit : committing) {  // a commit that is carried out already is only answered

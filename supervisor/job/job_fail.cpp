@@ -231,7 +231,7 @@ void Job::Impl::settle_abort(Instant now) {
     judge_cause_now();
     aborting->judge_due.reset();
   }
-  const bool gone = aborting->unclean.empty();
+  const bool gone = aborting->unclean.empty() || DL_MUTANT("gone_not_awaited");
   if (!gone && now < aborting->due) return;
   if (!gone) {
     for (const auto host : members()) {

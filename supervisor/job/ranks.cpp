@@ -40,10 +40,11 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
     const bool ran = old.state() == protocol::WORKER_RUNNING;
     has_stepped_ = has_stepped_ || (ran && status.state() == protocol::WORKER_RUNNING);
     completed(known, status.step());
-    if (status.rank() == 0 && status.step_seconds() > 0) {
-      step_seconds_.push_back(status.step_seconds());
-      if (step_seconds_.size() > kStepTimesKept) step_seconds_.pop_front();
-    }
+  }
+  // The first word to a controller that took over tells a time without a new step.
+  if (status.rank() == 0 && status.step_seconds() > 0 && (stepped || step_seconds_.empty())) {
+    step_seconds_.push_back(status.step_seconds());
+    if (step_seconds_.size() > kStepTimesKept) step_seconds_.pop_front();
   }
   known.status = status;
   if (!stepped && knew) known.status.set_step(before);  // steps never go back

@@ -53,6 +53,8 @@ class Ranks {
   [[nodiscard]] double step_seconds() const;
   [[nodiscard]] double tokens_per_second() const;
 
+  /// A generation that is taken over has completed steps before.
+  void stepped_before() { has_stepped_ = true; }
   /// A step has been completed while running, in this or an earlier generation.
   [[nodiscard]] bool has_stepped() const { return has_stepped_; }
   /// Some rank is writing a checkpoint.

@@ -14,7 +14,7 @@
 namespace dlaunch::simulation {
 namespace {
 
-constexpr std::uint64_t kSeeds = 60;
+constexpr std::uint64_t kSeeds = 100;
 constexpr std::size_t kProbesMin = 25;
 
 std::set<std::string>& reached() {

@@ -12,8 +12,9 @@
 namespace dlaunch::simulation {
 namespace {
 
-constexpr std::uint64_t kFaultsMin = 20;  // each seed
-constexpr std::uint64_t kTwiceEach = 10;  // one of so many seeds runs twice
+constexpr std::uint64_t kFaultsMin = 20;       // each seed
+constexpr std::uint64_t kTwiceEach = 10;       // one of so many seeds runs twice
+constexpr std::uint64_t kNeverBeganEach = 25;  // at most one of so many
 
 std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
   const char* value = std::getenv(name);
@@ -40,10 +41,13 @@ TEST(Swarm, EverySeedKeepsTheRulesAndRecovers) {
   const auto first = from_environment("FIRST_SEED", 1);
   const auto seeds = from_environment("SEEDS", 2);
   std::map<Fault, std::uint64_t> reached;
+  std::uint64_t never_began = 0;
   for (auto seed = first; seed < first + seeds; ++seed) {
     const auto outcome = World(scenario, seed).run();
     ASSERT_TRUE(outcome.broken.empty())
         << told(scenario, outcome, "tests/simulation/scenarios/" + file);
+    // Its hosts could not be had at the very start, and it said so.
+    if (outcome.generations == 0 && ++never_began * kNeverBeganEach <= seeds) continue;
     EXPECT_GE(outcome.fault_count(), kFaultsMin) << "seed " << seed;
     EXPECT_GE(outcome.simulated_seconds, 3600) << "seed " << seed;
     for (const auto& [fault, times] : outcome.faults) reached[fault] += times;

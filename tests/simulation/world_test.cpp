@@ -51,6 +51,48 @@ std::string decided(const Outcome& outcome) {
   return decisions;
 }
 
+/// Two minutes, one fault, and nothing must come of it.
+Outcome of_one(PlannedFault fault) {
+  Scenario scenario;
+  scenario.hosts = scenario.hosts_min = 6;
+  scenario.spares = 2;
+  scenario.duration = 2min;
+  scenario.ending = Ending::stop;
+  scenario.planned = {fault};
+  return World(scenario, 1).run();
+}
+
+TEST(World, AHostWhoseControlPathAloneIsCutCostsNoStep) {
+  for (const auto cut : {Fault::cut_both, Fault::cut_to_controller}) {
+    const auto outcome = of_one({40s, cut, 1, 20s});
+    EXPECT_TRUE(outcome.broken.empty());
+    EXPECT_EQ(outcome.generations, 1U) << name_of(cut);
+    EXPECT_TRUE(outcome.incidents.empty()) << name_of(cut);
+  }
+}
+
+TEST(World, APairOfHostsThatDoNotReachEachOtherConvictsNeither) {
+  const auto outcome = of_one({40s, Fault::data_pair_cut, 1, 30s});
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 1U);
+}
+
+TEST(World, AHostThatOthersDoNotReachIsLeftOutAfterTheWindow) {
+  const auto short_one = of_one({40s, Fault::data_cut, 1, 300ms});
+  EXPECT_EQ(short_one.generations, 1U);
+  const auto outcome = of_one({40s, Fault::data_cut, 1, 30s});
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 2U) << "a spare takes its place";
+  EXPECT_EQ(outcome.incidents.count("link_down"), 1U);
+}
+
+TEST(World, AHostThatNeitherPathReachesIsLost) {
+  const auto outcome = of_one({40s, Fault::isolated, 1, 30s});
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 2U) << "a spare takes its place";
+  EXPECT_EQ(outcome.incidents.count("host_lost"), 1U);
+}
+
 TEST(World, AnUndisturbedJobFinishesInOneGeneration) {
   Scenario scenario;
   scenario.training.steps = 1000;
