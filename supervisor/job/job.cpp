@@ -146,6 +146,7 @@ View Job::Impl::view() const {
   if (std::holds_alternative<Running>(state_)) view.step = std::max(ranks_.step(), restore_step_);
   if (view.step == Step{0}) view.step.reset();
   view.loss = ranks_.loss();
+  view.loss_step = ranks_.loss_step();
   view.tokens_per_second = shown_ == JobState::running ? ranks_.tokens_per_second() : 0;
   view.step_seconds = ranks_.step_seconds();
   view.disk_step = checkpoints_.newest();

@@ -30,6 +30,7 @@ struct View {
   std::uint32_t world_size = 0;
   std::optional<Step> step;  ///< last completed by all ranks
   std::optional<double> loss;
+  std::optional<Step> loss_step;  ///< whose loss it is: perhaps the one that others still compute
   double tokens_per_second = 0;
   double step_seconds = 0;  ///< recent median
   std::optional<Step> disk_step;

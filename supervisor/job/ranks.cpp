@@ -114,6 +114,11 @@ std::optional<double> Ranks::loss() const {
   return ranks_.begin()->second.status.loss();
 }
 
+std::optional<Step> Ranks::loss_step() const {
+  if (!loss() || !ranks_.begin()->second.status.has_step()) return std::nullopt;
+  return Step{ranks_.begin()->second.status.step()};
+}
+
 double Ranks::step_seconds() const {
   if (step_seconds_.empty()) return 0;
   auto sorted = step_seconds_;

@@ -48,7 +48,9 @@ class Ranks {
   [[nodiscard]] bool has(HostId host) const { return of_host_.contains(host); }
   /// The last step completed by all ranks; nullopt: there is none, or no source of steps.
   [[nodiscard]] std::optional<Step> step() const;
+  /// The newest that is known, the same on all ranks, and its step.
   [[nodiscard]] std::optional<double> loss() const;
+  [[nodiscard]] std::optional<Step> loss_step() const;
   /// Recent median; 0: unknown.
   [[nodiscard]] double step_seconds() const;
   [[nodiscard]] double tokens_per_second() const;

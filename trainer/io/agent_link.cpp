@@ -73,6 +73,7 @@ void AgentLink::end_process(const std::string& why) const {
 void AgentLink::send(Generation generation, protocol::WorkerMessage::Body body) {
   {
     const std::lock_guard lock(mutex_);
+    queue_waiting_progress();
     queue({generation, std::move(body)});
   }
   wake();
@@ -98,6 +99,7 @@ void AgentLink::set_progress(Generation generation, const protocol::worker::Prog
 
 void AgentLink::watch_collectives(std::function<comm::CollectiveState()> collectives) {
   const std::lock_guard lock(mutex_);
+  queue_waiting_progress();
   collectives_ = std::move(collectives);
   if (!collectives_) progress_.reset();
 }
@@ -107,6 +109,11 @@ bool AgentLink::leave(milliseconds limit) {
   wake();
   std::unique_lock lock(mutex_);
   return drained_.wait_for(lock, limit, [this] { return queue_.empty(); });
+}
+
+/// What is said after it must not overtake it: the last step has its loss.
+void AgentLink::queue_waiting_progress() {
+  if (progress_changed_) queue_progress(progress_due_);
 }
 
 void AgentLink::queue_progress(Instant now) {

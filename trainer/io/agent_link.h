@@ -52,6 +52,7 @@ class AgentLink {
   void read_lines();
   void write_queue();
   void queue_progress(Instant now);
+  void queue_waiting_progress();
   void queue(const protocol::WorkerMessage& message);
   void wake() const;
   [[noreturn]] void end_process(const std::string& why) const;

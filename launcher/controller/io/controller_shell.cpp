@@ -279,7 +279,9 @@ void ControllerShell::carry(Ended& order) {
   ended_ = order;
   parts_.log->info("ended with {}: {}", order.code, order.sentence);
   driver_.stop();
-  store_status(machine_.job());
+  const auto view = machine_.job();
+  tell_progress(view);
+  store_status(view);
   store_output(nullptr);
   writer_->put(EndRow{order.code, order.sentence, unix_now()});
   if (!writer_->flush(kFlushLimit)) {

@@ -1,8 +1,8 @@
 """Trains on from a checkpoint of the trainer, in PyTorch alone: what its losses should be.
 
-reference_training.py ddp|fsdp SETTINGS.json CHECKPOINT LAST_CHECKPOINT, with RANK, WORLD_SIZE and MEETING,
-a file where they meet, in the environment. Rank 0 prints {"losses": {step: loss}, "apart": the largest difference of a weight from
-LAST_CHECKPOINT}.
+reference_training.py ddp|fsdp SETTINGS.json CHECKPOINT LAST_CHECKPOINT, with RANK, WORLD_SIZE and
+MEETING, a file where the ranks meet, in the environment. Rank 0 prints {"losses": {step: loss},
+"apart": the largest difference of a weight from LAST_CHECKPOINT}.
 
 Written from docs/trainer.md and docs/protocol.md, not from the trainer's code: the order of the
 data, the names and shapes of the tensors, and AdamW as PyTorch has it.

@@ -71,6 +71,7 @@ TEST_F(Conversation, ProgressCarriesStepsLossTokensAndCollectivesAndTheLossFalls
   EXPECT_THAT(job.worker(0).output(), testing::ContainsRegex("step 1/60  loss 5[.][3-8]"));
   ASSERT_TRUE(progress.back().loss);
   EXPECT_LT(*progress.back().loss, 4.0);
+  EXPECT_EQ(progress.back().step, Step{60}) << "the last step is told, however soon the end comes";
   EXPECT_EQ(progress.back().tokens, 8u * 2 * 16);
   EXPECT_GE(progress.back().sequence, 60u) << "at least one collective a step";
 }
