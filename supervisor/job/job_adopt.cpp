@@ -142,8 +142,8 @@ std::optional<Happening> Job::Impl::judge_hello(Instant now, HostId host,
 }
 
 void Job::Impl::judge_adoption(Instant now) {
+  if (std::get<Adopting>(state_).hellos.size() < plan_.members.size()) return;
   const auto hellos = std::get<Adopting>(state_).hellos;
-  if (hellos.size() < plan_.members.size()) return;
   bool all_train = true, some_joined = false;
   std::optional<HostId> behind;
   for (const auto& [host, hello] : hellos) {
