@@ -32,7 +32,12 @@ void Coordinator::Impl::settle(Instant now) {
 
 void Coordinator::Impl::judge_start(Instant now) {
   if (hopeless_) return;
-  if (!unsettled_.empty() && now < start_due_) return;
+  // Of a suspect it is known soon whether it is there, unless it is held.
+  const auto& suspects = liveness_.suspects();
+  const bool undecided =
+      !unsettled_.empty() || std::any_of(suspects.begin(), suspects.end(),
+                                         [&](HostId id) { return !liveness_.is_held(id); });
+  if (undecided && now < start_due_) return;
   if (starts_over_ || seats_.size({}) > 0) {
     started_ = true;
     returning_.clear();

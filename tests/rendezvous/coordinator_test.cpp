@@ -65,6 +65,19 @@ TEST_F(CoordinatorTest, ALateHostIsWaitedForUntilTheStartTimeoutOnly) {
   EXPECT_EQ(of<QuorumReached>(step(600s, DeadlineDue{})).size(), 1U);
 }
 
+TEST_F(CoordinatorTest, AHostThatIsSilentForAMomentAtTheStartIsNotMissing) {
+  start(3);
+  (void)ready(0ms, kA);
+  (void)ready(0ms, kB);
+  (void)step(0ms, LaunchFailed{kS, "refused", "nobody listens"});
+  beat(200ms, {kB});
+  (void)step(310ms, DeadlineDue{});  // a is suspect
+  const auto last = ready(320ms, kC);
+  EXPECT_TRUE(of<QuorumImpossible>(last).empty()) << "a may be there";
+  EXPECT_TRUE(of<QuorumReached>(last).empty());
+  EXPECT_EQ(of<QuorumReached>(step(400ms, Heard{kA, at(399ms)})).size(), 1U);
+}
+
 TEST_F(CoordinatorTest, TooFewHostsByKeyOnlySaysSo) {
   start(3);
   (void)ready(0ms, kA);
