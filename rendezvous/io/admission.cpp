@@ -37,12 +37,17 @@ void Admission::remove(Connection connection) {
     --waiting_;
   }
   change(known.source, [&](Source& source) {
-    (known.placed ? source.placed : source.waiting).erase(connection);
+    if (known.placed) {
+      source.placed.erase({known.placed_at, connection});
+    } else {
+      source.waiting.erase(connection);
+    }
   });
 }
 
 void Admission::turn_out(Connection connection, Ruling& ruling) {
   remove(connection);
+  std::erase(ruling.admitted, connection);
   ruling.turned_out.push_back(connection);
 }
 
@@ -50,7 +55,7 @@ void Admission::admit(Instant now, const std::string& name, Ruling& ruling) {
   const auto newest = *sources_.at(name).waiting.rbegin();
   change(name, [&](Source& source) {
     source.waiting.erase(newest);
-    source.placed.insert(newest);
+    source.placed.insert({now, newest});
   });
   --waiting_;
   auto& known = known_.at(newest);
@@ -67,7 +72,7 @@ void Admission::settle(Instant now, Ruling& ruling) {
       const auto& [most, heaviest] = *by_places_.rbegin();
       const auto& [since, oldest] = *places_.begin();
       if (most > own_places + 1) {
-        turn_out(*sources_.at(heaviest).placed.begin(), ruling);
+        turn_out(sources_.at(heaviest).placed.begin()->second, ruling);
       } else if (since + setting_.patience <= now) {
         turn_out(oldest, ruling);
       } else {

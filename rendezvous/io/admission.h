@@ -47,8 +47,10 @@ class Admission {
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
  private:
+  using Place = std::pair<Instant, Connection>;  ///< since when
   struct Source {
-    std::set<Connection> placed, waiting;
+    std::set<Place> placed;
+    std::set<Connection> waiting;
   };
   struct Known {
     std::string source;
@@ -68,7 +70,7 @@ class Admission {
   Setting setting_;
   std::map<std::string, Source> sources_;
   std::map<Connection, Known> known_;
-  std::set<std::pair<Instant, Connection>> places_;
+  std::set<Place> places_;
   std::size_t waiting_ = 0;
   Order by_places_;   ///< sources with a place
   Order next_;        ///< sources that wait, by their places

@@ -33,7 +33,8 @@ namespace {
 constexpr auto kToken = asio::as_tuple(asio::use_awaitable);
 // Out of descriptors or memory: the kernel's backlog holds the rest meanwhile.
 constexpr auto kAcceptPause = 100ms;
-// That wait for a place, beside one connection of each host: a descriptor and 1 KiB each.
+// That wait for a place, beside two of each host, so that half of all is enough for the agents: a
+// descriptor and 1 KiB each.
 constexpr std::size_t kStrangersWaitingMax = 1024;
 // Of an agent under load; 256 handshakes take 0.1 s of a core.
 constexpr nanoseconds kPatience = 2s;
@@ -72,7 +73,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
         setting_(std::move(setting)),
         handlers_(std::move(handlers)),
         tls_(asio::ssl::context::tls_server),
-        admission_({protocol::kHandshakesPendingMax, kStrangersWaitingMax + setting_.hosts,
+        admission_({protocol::kHandshakesPendingMax,
+                    kStrangersWaitingMax + std::size_t{2} * setting_.hosts,
                     std::min(kPatience, setting_.hello_limit)}),
         due_(context),
         newest_(setting_.hosts) {

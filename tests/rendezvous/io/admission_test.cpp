@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <vector>
 
 namespace dlaunch::rendezvous {
@@ -85,6 +86,36 @@ TEST_F(AdmissionTest, OfTooManyThatWaitTheOldestOfTheSourceWithMostIsTurnedOut) 
   EXPECT_EQ(turned_out_.back(), 5U) << "five of a wait, two of b";
   EXPECT_EQ(admission_.waiting(), 6U);
   EXPECT_EQ(admission_.placed(), 4U);
+}
+
+TEST_F(AdmissionTest, TheOldestPlaceIsNotThatOfTheOldestConnection) {
+  arrive("a", 6);
+  now_ = 1s;
+  take(admission_.left(at(now_), 1));  // 6 gets the place
+  take(admission_.left(at(now_), 6));  // and 5 after it, which is older
+  forget();
+  now_ = 1100ms;
+  arrive("b");
+  EXPECT_EQ(turned_out_, Connections{2});
+  EXPECT_EQ(admitted_, Connections{7});
+}
+
+TEST_F(AdmissionTest, WhoIsTurnedOutIsNotAdmittedByTheSameRuling) {
+  Admission::Connection newest = 0;
+  std::set<Admission::Connection> in, out;
+  for (int round = 0; round < 3000; ++round) {
+    const auto now = at(milliseconds(round / 7));
+    const auto source = std::string(1, static_cast<char>('a' + (round * round) % 5));
+    const auto ruling = round % 3 == 2 ? admission_.left(now, newest - round % 11)
+                                       : admission_.arrived(now, source, ++newest);
+    for (const auto each : ruling.turned_out) out.insert(each);
+    for (const auto each : ruling.admitted) {
+      EXPECT_TRUE(in.insert(each).second) << each << " is admitted twice";
+      EXPECT_FALSE(out.contains(each)) << each << " was turned out";
+    }
+    EXPECT_LE(admission_.placed(), 4U);
+    EXPECT_LE(admission_.waiting(), 6U);
+  }
 }
 
 TEST_F(AdmissionTest, AFloodLeavesNothingBehind) {
