@@ -32,7 +32,7 @@ void Admission::remove(Connection connection) {
   const auto known = found->second;
   known_.erase(found);
   if (known.placed) {
-    places_.erase({known.placed_at, connection});
+    (known.spoke ? speaking_ : silent_).erase({known.placed_at, connection});
   } else {
     --waiting_;
   }
@@ -61,20 +61,19 @@ void Admission::admit(Instant now, const std::string& name, Ruling& ruling) {
   auto& known = known_.at(newest);
   known.placed = true;
   known.placed_at = now;
-  places_.insert({now, newest});
+  silent_.insert({now, newest});
   ruling.admitted.push_back(newest);
 }
 
 void Admission::settle(Instant now, Ruling& ruling) {
   while (waiting_ > 0) {
     const auto [own_places, name] = *next_.begin();
-    if (places_.size() >= setting_.places_max) {
+    if (placed() >= setting_.places_max) {
       const auto& [most, heaviest] = *by_places_.rbegin();
-      const auto& [since, oldest] = *places_.begin();
       if (most > own_places + 1) {
         turn_out(sources_.at(heaviest).placed.begin()->second, ruling);
-      } else if (since + setting_.patience <= now) {
-        turn_out(oldest, ruling);
+      } else if (const auto late = overdue(now)) {
+        turn_out(*late, ruling);
       } else {
         break;
       }
@@ -111,8 +110,32 @@ Admission::Ruling Admission::due(Instant now) {
 }
 
 std::optional<Instant> Admission::next_deadline() const {
-  if (waiting_ == 0 || places_.empty()) return std::nullopt;
-  return places_.begin()->first + setting_.patience;
+  std::optional<Instant> deadline;
+  if (waiting_ == 0) return deadline;
+  if (!speaking_.empty()) deadline = speaking_.begin()->first + setting_.patience;
+  if (!silent_.empty()) {
+    deadline = earlier(deadline, silent_.begin()->first + setting_.silent_patience);
+  }
+  return deadline;
+}
+
+std::optional<Admission::Connection> Admission::overdue(Instant now) const {
+  if (!silent_.empty() && silent_.begin()->first + setting_.silent_patience <= now) {
+    return silent_.begin()->second;
+  }
+  if (!speaking_.empty() && speaking_.begin()->first + setting_.patience <= now) {
+    return speaking_.begin()->second;
+  }
+  return std::nullopt;
+}
+
+void Admission::spoke(Connection connection) {
+  const auto found = known_.find(connection);
+  if (found == known_.end() || !found->second.placed || found->second.spoke) return;
+  found->second.spoke = true;
+  const Place place{found->second.placed_at, connection};
+  silent_.erase(place);
+  speaking_.insert(place);
 }
 
 std::string source_of(const std::string& address) {

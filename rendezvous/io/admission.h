@@ -20,14 +20,15 @@ namespace dlaunch::rendezvous {
 /// - the source that has the fewest places is served next, with its newest connection: of a flood
 ///   those that waited longest are given up first, and so an agent among them is not always last;
 /// - it takes the oldest place of the source that has the most, if that has two more than itself;
-/// - else a place is given up after `patience`, which is many times what an agent needs.
+/// - else a place is given up after `patience`, which is many times what an agent needs; one of a
+///   connection that has not said a word after `silent_patience`: an agent begins with one.
 /// Of those that wait beyond the bound, the oldest of the source with the most is turned out.
 class Admission {
  public:
   struct Setting {
     std::size_t places_max = 0;
     std::size_t waiting_max = 0;
-    nanoseconds patience{};
+    nanoseconds patience{}, silent_patience{};
   };
   using Connection = std::uint64_t;  ///< counted upwards as they come
   /// First close the ones, then begin the others' handshakes.
@@ -39,11 +40,13 @@ class Admission {
   [[nodiscard]] Ruling arrived(Instant now, const std::string& source, Connection connection);
   /// Closed for any reason but a ruling, or proved. Unknown ones change nothing.
   [[nodiscard]] Ruling left(Instant now, Connection connection);
+  /// Its first bytes are there.
+  void spoke(Connection connection);
   [[nodiscard]] Ruling due(Instant now);
   /// When a place is given up because somebody waits.
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
-  [[nodiscard]] std::size_t placed() const { return places_.size(); }
+  [[nodiscard]] std::size_t placed() const { return speaking_.size() + silent_.size(); }
   [[nodiscard]] std::size_t waiting() const { return waiting_; }
 
  private:
@@ -56,6 +59,7 @@ class Admission {
     std::string source;
     Instant placed_at;
     bool placed = false;
+    bool spoke = false;
   };
   /// Sources by a count; most have the same.
   using Order = std::set<std::pair<std::size_t, std::string>>;
@@ -66,11 +70,12 @@ class Admission {
   void admit(Instant now, const std::string& source, Ruling& ruling);
   void turn_out(Connection connection, Ruling& ruling);
   void remove(Connection connection);
+  [[nodiscard]] std::optional<Connection> overdue(Instant now) const;
 
   Setting setting_;
   std::map<std::string, Source> sources_;
   std::map<Connection, Known> known_;
-  std::set<Place> places_;
+  std::set<Place> speaking_, silent_;  ///< places
   std::size_t waiting_ = 0;
   Order by_places_;   ///< sources with a place
   Order next_;        ///< sources that wait, by their places

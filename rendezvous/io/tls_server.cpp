@@ -38,6 +38,8 @@ constexpr auto kAcceptPause = 100ms;
 constexpr std::size_t kStrangersWaitingMax = 1024;
 // Of an agent under load; 256 handshakes take 0.1 s of a core.
 constexpr nanoseconds kPatience = 2s;
+// What an agent says first is there with its connection.
+constexpr nanoseconds kSilentPatience = 200ms;
 constexpr const char* kTurnedOut =
     "others wait for its place: too many connections have not said hello yet, most of them from "
     "where it comes from";
@@ -75,7 +77,8 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
         tls_(asio::ssl::context::tls_server),
         admission_({protocol::kHandshakesPendingMax,
                     kStrangersWaitingMax + std::size_t{2} * setting_.hosts,
-                    std::min(kPatience, setting_.hello_limit)}),
+                    std::min(kPatience, setting_.hello_limit),
+                    std::min(kSilentPatience, setting_.hello_limit)}),
         due_(context),
         newest_(setting_.hosts) {
     use_psk_server(tls_.native_handle(), setting_.job, setting_.secret, setting_.hosts);
@@ -244,6 +247,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
 
   asio::awaitable<void> shake_hands(std::uint64_t number, std::shared_ptr<TlsStream> stream,
                                     std::shared_ptr<AgentConnection> connection) {
+    auto hearing = stream->readable();
+    const auto heard = co_await std::move(hearing);
+    if (heard) admission_.spoke(number);
     auto shaking = stream->accept_handshake();
     const auto host = co_await std::move(shaking);
     if (!host) {

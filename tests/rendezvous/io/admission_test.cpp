@@ -25,7 +25,7 @@ class AdmissionTest : public testing::Test {
     turned_out_.clear();
     admitted_.clear();
   }
-  Admission admission_{{4, 6, 2s}};
+  Admission admission_{{4, 6, 2s, 200ms}};
   milliseconds now_{0};
   Admission::Connection newest_ = 0;
   Connections turned_out_, admitted_;
@@ -64,8 +64,21 @@ TEST_F(AdmissionTest, AnotherSourceTakesThePlaceOfTheOldestOfTheOneWithMost) {
   EXPECT_TRUE(turned_out_.empty()) << "all have their share";
 }
 
+TEST_F(AdmissionTest, OneThatHasNotSaidAWordIsGivenUpSoon) {
+  arrive("a", 5);
+  admission_.spoke(1);
+  admission_.spoke(5);  // it waits, nobody has listened
+  EXPECT_EQ(admission_.next_deadline(), at(200ms));
+  take(admission_.due(at(199ms)));
+  EXPECT_TRUE(turned_out_.empty());
+  take(admission_.due(at(200ms)));
+  EXPECT_EQ(turned_out_, Connections{2});
+  EXPECT_EQ(admitted_.back(), 5U);
+}
+
 TEST_F(AdmissionTest, WithoutPlacesOneIsGivenUpAfterAWhile) {
   arrive("a", 5);
+  for (Admission::Connection each = 1; each <= 5; ++each) admission_.spoke(each);
   EXPECT_EQ(admission_.next_deadline(), at(2s));
   take(admission_.due(at(1999ms)));
   EXPECT_TRUE(turned_out_.empty());
@@ -90,11 +103,11 @@ TEST_F(AdmissionTest, OfTooManyThatWaitTheOldestOfTheSourceWithMostIsTurnedOut) 
 
 TEST_F(AdmissionTest, TheOldestPlaceIsNotThatOfTheOldestConnection) {
   arrive("a", 6);
-  now_ = 1s;
+  now_ = 100ms;
   take(admission_.left(at(now_), 1));  // 6 gets the place
   take(admission_.left(at(now_), 6));  // and 5 after it, which is older
   forget();
-  now_ = 1100ms;
+  now_ = 150ms;
   arrive("b");
   EXPECT_EQ(turned_out_, Connections{2});
   EXPECT_EQ(admitted_, Connections{7});
