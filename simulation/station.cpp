@@ -16,6 +16,8 @@ namespace {
 constexpr nanoseconds kAlways = 24h * 3650;
 // The longest that any machine may wait for one answer of the outside: start_limit, and some.
 constexpr nanoseconds kWaitMax = 45min;
+// What was announced has happened by then: it must not meet a host that is counted on once more.
+constexpr nanoseconds kAnnounced = 10ms;
 
 }  // namespace
 
@@ -230,6 +232,10 @@ void Station::check_journal(const protocol::ControllerFrame& frame) {
 void Station::consider_credit(HostId id, Session& session, std::optional<Instant> acknowledged) {
   if (single_beats_ || session.credited || !session.connection || !acknowledged) return;
   if (!alive_ || frozen_since_ || cuts_ > 0) return;
+  if (const auto loud = loud_until_.find(id); loud != loud_until_.end()) {
+    if (queue_.now() < loud->second) return;
+    loud_until_.erase(loud);
+  }
   auto& host = *hosts_.at(id);
   if (host.connection() != session.connection || host.line().disturbed(queue_.now())) return;
   if (host.is_frozen() || session.connection->is_waiting()) return;
@@ -242,6 +248,7 @@ void Station::consider_credit(HostId id, Session& session, std::optional<Instant
 }
 
 void Station::end_credit(HostId id) {
+  loud_until_[id] = queue_.now() + kAnnounced;
   const auto found = sessions_.find(id);
   if (found == sessions_.end() || !found->second.credited) return;
   found->second.credited = false;
@@ -252,7 +259,7 @@ void Station::end_credit(HostId id) {
 }
 
 void Station::end_all_credit() {
-  for (auto& [id, session] : sessions_) end_credit(id);
+  for (const auto& [id, session] : sessions_) end_credit(id);
 }
 
 void Station::beats_by_need() {

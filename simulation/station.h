@@ -138,7 +138,8 @@ class Station {
   std::optional<Instant> frozen_since_;
   std::optional<Instant> armed_;
   std::map<HostId, Session> sessions_;
-  std::set<HostId> loud_;  ///< connected, and their heartbeats are sent
+  std::map<HostId, Instant> loud_until_;  ///< at least: something happens to its line
+  std::set<HostId> loud_;                 ///< connected, and their heartbeats are sent
   std::set<std::pair<HostId, std::uint64_t>> planting_;
   std::set<std::uint64_t> journaling_;
   bool running_ = false;
