@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -153,7 +154,12 @@ TEST_F(JobTest, AKilledControllerIsBackAndTheJobGoesOn) {
   const auto after = ask({{"request", "status"}});
   EXPECT_EQ(after.at("generation"), before.at("generation"));
   EXPECT_EQ(pids_of(after), pids_of(before)) << "no process was started again";
-  EXPECT_THAT(event_names(), testing::IsSupersetOf({"controller_restarted", "generation_adopted"}));
+  // They are written a moment after they are shown.
+  EXPECT_TRUE(wait_until([&] {
+    const auto names = event_names();
+    return std::ranges::count(names, "controller_restarted") == 1 &&
+           std::ranges::count(names, "generation_adopted") == 1;
+  })) << testing::PrintToString(event_names());
 }
 
 TEST_F(JobTest, SigtermToTheKeeperStopsTheJobAsPreempted) {
