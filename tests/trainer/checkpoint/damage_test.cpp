@@ -46,6 +46,13 @@ TEST_F(Damage, OfOneBitOfTheDataIsFound) {
   EXPECT_TRUE(is_called_damage());
 }
 
+TEST_F(Damage, OfBytesThatAnotherRankWantsIsFoundToo) {
+  std::string content = read_file(shard(0));
+  content[content.size() - 3] = static_cast<char>(content[content.size() - 3] ^ 1);
+  write_file(shard(0), content);
+  EXPECT_THAT(trouble(4), HasSubstr("shard-0-of-2.safetensors is damaged"));
+}
+
 TEST_F(Damage, OfAFileCutAtAnyPlaceIsFound) {
   const std::string content = read_file(shard(0));
   for (std::size_t length = 0; length < content.size(); length += 97) {

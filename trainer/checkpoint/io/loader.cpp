@@ -36,18 +36,25 @@ Result<void> load_file(const std::filesystem::path& path, const FilePlan& plan,
     return damaged(path, "it has " + std::to_string(reader->file_bytes()) +
                              " bytes, the manifest says " + std::to_string(committed->bytes));
   }
+  std::string hash;
   if (plan.whole) {
-    const auto hash = reader->read_whole(plan);
-    if (!hash) return tl::unexpected(hash.error());
-    if (committed != nullptr && committed->hash != *hash) {
-      return damaged(path, "its bytes are not those that were written (hash " + *hash +
-                               ", the manifest says " + committed->hash + ")");
-    }
-    if (committed != nullptr) ++report.files_verified;
-  } else if (auto read = reader->read_parts(plan); !read) {
-    return read;
+    auto read = reader->read_whole(plan);
+    if (!read) return tl::unexpected(read.error());
+    hash = std::move(*read);
+  } else {
+    if (auto read = reader->read_parts(plan); !read) return read;
+    // A part has no hash of its own: the whole file is read once more.
+    auto hashed = hash_file(path.string());
+    if (!hashed) return tl::unexpected(hashed.error());
+    hash = std::move(hashed->hash);
   }
   report.bytes_read += reader->bytes_read();
+  if (committed == nullptr) return {};
+  if (committed->hash != hash) {
+    return damaged(path, "its bytes are not those that were written (hash " + hash +
+                             ", the manifest says " + committed->hash + ")");
+  }
+  ++report.files_verified;
   return {};
 }
 
