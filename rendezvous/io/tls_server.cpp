@@ -18,7 +18,7 @@
 #include "base/io/clock.h"
 #include "base/io/must_not_throw.h"
 #include "protocol/limits.h"
-#include "rendezvous/io/admission.h"
+#include "rendezvous/admission.h"
 #include "rendezvous/io/agent_connection.h"
 #include "rendezvous/io/tls_stream.h"
 

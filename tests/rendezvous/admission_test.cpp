@@ -1,5 +1,5 @@
 // Who gets a place, who waits, who is turned out.
-#include "rendezvous/io/admission.h"
+#include "rendezvous/admission.h"
 
 #include <gtest/gtest.h>
 

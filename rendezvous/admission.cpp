@@ -1,4 +1,4 @@
-#include "rendezvous/io/admission.h"
+#include "rendezvous/admission.h"
 
 #include "protocol/ip_bytes.h"
 
