@@ -7,7 +7,7 @@ import signal
 
 import pytest
 from checkpoint_reader import read_checkpoint
-from jobs import Job, ThisMachine, kill_local_host, local_hosts_toml, write_text
+from jobs import Job, ThisMachine, kill_local_host, local_hosts_toml, merged, write_text
 
 STEPS = 150
 CHANGES = {
@@ -48,9 +48,14 @@ def reference(folder):
     return tensors
 
 
-@pytest.mark.parametrize("hosts", [2, 3, 4])
-def test_any_number_of_ranks_ends_with_the_same_bits(folder, reference, hosts):
-    with start(folder, f"ranks-{hosts}", hosts) as job:
+SHARED = merged(CHANGES, {"trainer": {"strategy": "fsdp"}})
+
+
+@pytest.mark.parametrize("hosts, changes", [(2, CHANGES), (3, CHANGES), (4, CHANGES), (3, SHARED)],
+                         ids=["ddp-2", "ddp-3", "ddp-4", "fsdp-3"])
+def test_any_number_of_ranks_ends_with_the_same_bits(folder, reference, hosts, changes):
+    name = f"{changes['trainer'].get('strategy', 'ddp')}-{hosts}"
+    with start(folder, name, hosts, changes=changes) as job:
         assert job.wait(120) == 0
         assert job.status()["world_size"] == hosts
         assert final_tensors(job) == reference
@@ -73,8 +78,11 @@ def test_a_killed_worker_and_a_lost_host_change_no_bit(folder, reference):
         assert final_tensors(job) == reference
 
 
-def test_fewer_ranks_after_a_lost_host_change_no_bit(folder, reference):
-    with start(folder, "shrunk", 3) as job:
+@pytest.mark.parametrize("changes", [CHANGES, SHARED], ids=["ddp", "fsdp"])
+def test_fewer_ranks_after_a_lost_host_change_no_bit(folder, reference, changes):
+    """The shares of three ranks are read by two."""
+    name = "shrunk-" + changes["trainer"].get("strategy", "ddp")
+    with start(folder, name, 3, changes=changes) as job:
         job.until_step(22)
         kill_local_host(job.id, "here2")
         assert job.wait(120) == 0
