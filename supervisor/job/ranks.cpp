@@ -47,6 +47,7 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
     if (step_seconds_.size() > kStepTimesKept) step_seconds_.pop_front();
   }
   known.status = status;
+  if (status.has_loss() && status.has_step()) known.loss_step = Step{status.step()};
   if (!stepped && knew) known.status.set_step(before);  // steps never go back
 }
 
@@ -115,8 +116,7 @@ std::optional<double> Ranks::loss() const {
 }
 
 std::optional<Step> Ranks::loss_step() const {
-  if (!loss() || !ranks_.begin()->second.status.has_step()) return std::nullopt;
-  return Step{ranks_.begin()->second.status.step()};
+  return ranks_.empty() ? std::nullopt : ranks_.begin()->second.loss_step;
 }
 
 double Ranks::step_seconds() const {

@@ -21,6 +21,7 @@ namespace dlaunch::supervisor::job {
 struct RankStatus {
   HostId host;
   protocol::WorkerStatus status;
+  std::optional<Step> loss_step;      ///< whose loss the status has
   bool finished = false;              ///< ended properly
   std::optional<Instant> changed_at;  ///< step, phase or sequence
 };
