@@ -1,4 +1,5 @@
 // Frames of the wire and lines of workers and planters.
+#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -61,7 +62,7 @@ void frames(std::string_view bytes) {
   protocol::FrameReader whole(protocol::kHelloBytesMax), pieces(protocol::kHelloBytesMax);
   const auto messages = read_all(whole, bytes, std::max<std::size_t>(bytes.size(), 1));
   DL_CHECK(messages == read_all(pieces, bytes, 3), "frames do not depend on how bytes arrive");
-  for (const std::size_t piece : {1, 3, 7, 1 << 20}) {
+  for (const auto piece : std::to_array<std::size_t>({1, 3, 7, 1 << 20})) {
     DL_CHECK(messages == cut_all(bytes, piece), "nor on how they are cut");
   }
   for (const auto& message : messages) {
