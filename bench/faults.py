@@ -131,8 +131,8 @@ def bench_silent(bed, faults):
 
 
 def bench_torchrun(bed, faults):
-    from peer.torchrun import Torchrun, python_with_torch
-    python = python_with_torch()
+    from peer.torchrun import Torchrun
+    python = measure.python_with_torch()
     ours, gone, stepped = Faults("dlaunch: worker killed"), [], []
     for turn in range((faults + TORCHRUN_FAULTS - 1) // TORCHRUN_FAULTS):
         with Torchrun(bed, bed.directory / f"torchrun-{turn}", python) as peer:

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import statistics
+import subprocess
 import sys
 import tempfile
 
@@ -24,6 +25,13 @@ def use(binaries):
     os.environ["DLAUNCH_BIN"] = str(pathlib.Path(binaries).resolve())
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, "
           f"{tempfile.gettempdir()} for state", flush=True)
+
+
+def python_with_torch():
+    """An interpreter that has PyTorch; made here the first time."""
+    done = subprocess.run([ROOT / "scripts/setup-python-torch"], check=True, capture_output=True,
+                          text=True)
+    return done.stdout.splitlines()[-1]
 
 
 def say(name, samples):

@@ -15,7 +15,7 @@ import statistics
 import subprocess
 import tempfile
 
-from measure import ROOT, use
+from measure import ROOT, python_with_torch, use
 
 RANKS = 2
 SECONDS = 600
@@ -24,12 +24,6 @@ SIZES = {"small": (2, 64, 2, 64, 8, 500), "middle": (4, 128, 4, 128, 8, 60),
          "large": (6, 384, 6, 256, 4, 12)}
 TARGETS = {"small": (1.3, 2.5), "middle": (1.15, 1.6), "large": (1.0, 1.2)}
 TOKENS = re.compile(r"^step (\d+)/\d+ .*tokens/s (\d+)$", re.MULTILINE)
-
-
-def python_with_torch():
-    done = subprocess.run([ROOT / "scripts/setup-python-torch"], check=True, capture_output=True,
-                          text=True)
-    return done.stdout.splitlines()[-1]
 
 
 def free_port():

@@ -14,12 +14,6 @@ SCRIPT = measure.ROOT / "bench/peer/train_gpt.py"
 SECONDS = 180
 
 
-def python_with_torch():
-    done = subprocess.run([measure.ROOT / "scripts/setup-python-torch"], check=True,
-                          capture_output=True, text=True)
-    return done.stdout.splitlines()[-1]
-
-
 class Torchrun:
     """One job of two nodes with a rank each; `with` it, and nothing of it is left."""
 
