@@ -12,7 +12,6 @@ Partition::Partition(std::vector<std::vector<ValueRange>> owned) : owned_(std::m
       count += range.count;
       end_ = std::max(end_, range.first + range.count);
     }
-    counts_.push_back(count);
     largest_ = std::max(largest_, count);
     total_ += count;
   }

@@ -29,8 +29,7 @@ class Partition {
     return static_cast<std::uint32_t>(owned_.size());
   }
   [[nodiscard]] std::span<const ValueRange> of(Rank rank) const { return owned_[rank.value]; }
-  /// How many values a rank owns, and the most that any does.
-  [[nodiscard]] std::size_t count_of(Rank rank) const { return counts_[rank.value]; }
+  /// The most values that a rank owns.
   [[nodiscard]] std::size_t largest() const { return largest_; }
   /// Of all ranks together.
   [[nodiscard]] std::size_t total() const { return total_; }
@@ -44,7 +43,6 @@ class Partition {
 
  private:
   std::vector<std::vector<ValueRange>> owned_;
-  std::vector<std::size_t> counts_;
   std::size_t largest_ = 0, total_ = 0, end_ = 0;
 };
 
