@@ -236,22 +236,6 @@ TEST_F(LoopTest, NoMoreThanTwoUnitsOfASharedStateAreGatheredAtATime) {
   }
 }
 
-TEST_F(LoopTest, AnAbortEndsRanksThatShareTheState) {
-  settings_.steps = 1'000'000;
-  settings_.strategy = Strategy::fsdp;
-  const auto results =
-      train_on(3, [](auto rank, auto&, auto&, auto&, auto& observer, comm::AbortFlag& abort) {
-        observer.on_step = [rank, &abort](std::uint64_t step) {
-          if (rank == 1 && step == 4) abort.set("for the test");
-        };
-      });
-  for (const auto& result : results) {
-    const auto* failure = std::get_if<comm::CommFailure>(&result.outcome);
-    ASSERT_TRUE(failure);
-    EXPECT_EQ(failure->kind, comm::FailureKind::aborted);
-  }
-}
-
 TEST_F(LoopTest, BytesSentPerStepAreBounded) {
   settings_.model = {2, 64, 2, 16};
   const auto bytes_per_step = [&](std::uint32_t ranks) {
@@ -325,16 +309,19 @@ TEST_F(LoopTest, AStopEndsAtTheNextBoundaryAndWritesOnlyWhenAsked) {
 
 TEST_F(LoopTest, AnAbortEndsAllRanksBetweenSteps) {
   settings_.steps = 1'000'000;
-  const auto results =
-      train_on(3, [](auto rank, auto&, auto&, auto&, auto& observer, comm::AbortFlag& abort) {
-        observer.on_step = [rank, &abort](std::uint64_t step) {
-          if (rank == 1 && step == 4) abort.set("for the test");
-        };
-      });
-  for (const auto& result : results) {
-    const auto* failure = std::get_if<comm::CommFailure>(&result.outcome);
-    ASSERT_TRUE(failure);
-    EXPECT_EQ(failure->kind, comm::FailureKind::aborted);
+  for (const auto strategy : {Strategy::ddp, Strategy::fsdp}) {
+    settings_.strategy = strategy;
+    const auto results =
+        train_on(3, [](auto rank, auto&, auto&, auto&, auto& observer, comm::AbortFlag& abort) {
+          observer.on_step = [rank, &abort](std::uint64_t step) {
+            if (rank == 1 && step == 4) abort.set("for the test");
+          };
+        });
+    for (const auto& result : results) {
+      const auto* failure = std::get_if<comm::CommFailure>(&result.outcome);
+      ASSERT_TRUE(failure);
+      EXPECT_EQ(failure->kind, comm::FailureKind::aborted);
+    }
   }
 }
 
