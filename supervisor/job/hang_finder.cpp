@@ -11,9 +11,18 @@ namespace {
 
 constexpr int kStepTimesMax = 3;  // a rank is hung after three of its recent step times
 
+/// By a signal or a debugger.
+bool is_stopped(const RankStatus& rank) {
+  const auto& letter = rank.status.process_state();
+  return letter == "T" || letter == "t";
+}
+
 nanoseconds limit_of(const RankStatus& rank, const Ranks& ranks, const HangLimits& limits) {
-  if (rank.status.phase() == "checkpoint") return limits.checkpoint;
-  if (!ranks.has_stepped()) return limits.first_step;  // it may compile, fill caches
+  // Leave to take its time is for what runs: a stopped process writes and compiles nothing.
+  if (!is_stopped(rank)) {
+    if (rank.status.phase() == "checkpoint") return limits.checkpoint;
+    if (!ranks.has_stepped()) return limits.first_step;  // it may compile, fill caches
+  }
   const auto steps = nanoseconds(static_cast<std::int64_t>(ranks.step_seconds() * 1e9));
   return std::max(limits.floor, kStepTimesMax * steps);
 }
@@ -26,16 +35,16 @@ bool can_hang(const RankStatus& rank, const HangLimits& limits) {
 /// Smaller: more likely the one that the others wait for.
 auto suspicion(const RankStatus& rank) {
   const auto& letter = rank.status.process_state();
-  const bool stopped = letter == "T" || letter == "t" || letter == "D" || letter == "Z";
+  const bool stopped = is_stopped(rank) || letter == "D" || letter == "Z";
   // Programs have no sequence: who has done fewer steps holds the others up, or only itself.
   return std::tuple(!stopped, rank.status.sequence(), rank.status.entered(), rank.status.step(),
                     *rank.changed_at);
 }
 
-std::string what_it_does(const protocol::WorkerStatus& status) {
-  const auto& letter = status.process_state();
-  if (letter == "T" || letter == "t") return "its process is stopped (SIGSTOP or a debugger)";
-  if (letter == "D") return "its process sleeps in the kernel (device or storage)";
+std::string what_it_does(const RankStatus& rank) {
+  const auto& status = rank.status;
+  if (is_stopped(rank)) return "its process is stopped (SIGSTOP or a debugger)";
+  if (status.process_state() == "D") return "its process sleeps in the kernel (device or storage)";
   if (status.entered()) return "it waits in collective " + std::to_string(status.sequence());
   return "it is in phase " + (status.phase().empty() ? std::string("unknown") : status.phase()) +
          " and has not entered the collective that the others wait in";
@@ -72,7 +81,7 @@ std::optional<Happening> judge_hang(const Ranks& ranks, const HangLimits& limits
                    format_duration(now - *culprit->changed_at) + " since " +
                    (culprit->status.has_step() ? "step " + std::to_string(culprit->status.step())
                                                : std::string("the start")) +
-                   ": " + what_it_does(culprit->status);
+                   ": " + what_it_does(*culprit);
   return happening;
 }
 

@@ -82,6 +82,14 @@ TEST_F(JudgeHang, WaitsForARankThatWritesACheckpoint) {
   EXPECT_EQ(judge(31min)->rank, Rank{1});
 }
 
+TEST_F(JudgeHang, GivesAStoppedProcessNoTimeForItsCheckpoint) {
+  tell(0, 1s, 2, 7, true);
+  tell(1, 1s, 2, 6, false, "checkpoint", "T");
+  tell(2, 1s, 2, 7, true);
+  EXPECT_FALSE(judge(60s));
+  EXPECT_EQ(judge(62s)->rank, Rank{1});
+}
+
 TEST_F(JudgeHang, GivesSlowStepsThreeTimesTheirTime) {
   step_seconds_ = 40;
   for (std::uint64_t step = 3; step < 18; ++step) {
