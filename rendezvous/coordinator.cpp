@@ -153,6 +153,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   h.connected = false;
   liveness_.forget(e.host);
   h.ready_due.reset();
+  if (e.ordered) return refresh(e.host);
   h.closed_at = now;
   h.reason = "the connection of its agent closed (" + e.reason + ")";
   wait_until(e.host, given_up_at(h));

@@ -55,6 +55,7 @@ struct QuietUntil {
 struct Closed {
   HostId host;
   std::string reason;
+  bool ordered = false;  ///< its agent left because it was told to: nothing against the host
 };
 /// One agent's word on the data path of a host that it probes.
 struct PathWord {

@@ -18,7 +18,7 @@ void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
   if (host.connection == 0 || host.connection != e.connection) return;
   host.connection = 0;
   --connected_;
-  tell(rendezvous::Closed{e.host, e.reason});
+  tell(rendezvous::Closed{e.host, e.reason, leave_due_.has_value()});
   if (host.over_ssh) reach_again(e.host, e.reason);
   left(e.host);
 }

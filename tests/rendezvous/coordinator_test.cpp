@@ -202,6 +202,15 @@ TEST_F(CoordinatorTest, AnAgentWithoutSuccessorIsAHostLost) {
   EXPECT_EQ(lost[0].last_heard, at(10ms));
 }
 
+TEST_F(CoordinatorTest, AnAgentThatLeftOnOrderIsNothingAgainstItsHost) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(10ms, Closed{kB, "the other side closed the connection", true});
+  EXPECT_EQ(machine_->view(kB).reason, "");
+  beat(850ms, {kA, kC, kS});
+  EXPECT_TRUE(of<HostLost>(step(2s, DeadlineDue{})).empty());
+}
+
 TEST_F(CoordinatorTest, TheSameAgentOnANewConnectionIsOnlyCleared) {
   all_ready();
   (void)form(0ms);
