@@ -122,13 +122,15 @@ void ControllerShell::read_older_events(std::uint64_t after, std::size_t rows_ma
 }
 
 void ControllerShell::tell_progress(const job::View& view) {
-  if (!view.step || view.step == told_step_) return;
-  told_step_ = view.step;
+  if (!view.step) return;
+  // A commit tells of a step, too: its loss may be heard later.
   if (const auto step = view.loss_step.value_or(*view.step); step != kept_step_) {
     kept_step_ = step;
     writer_->put(
         MetricRow{unix_now(), step.value, view.loss, view.tokens_per_second, view.step_seconds});
   }
+  if (view.step == told_step_) return;
+  told_step_ = view.step;
   sessions_.tell({{"type", "progress"},
                   {"generation", view.generation.value},
                   {"step", view.step->value},
