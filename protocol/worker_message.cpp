@@ -26,6 +26,21 @@ constexpr std::array<std::pair<worker::FailingCategory, std::string_view>, 7> kC
     {worker::FailingCategory::checkpoint_damaged, "checkpoint_damaged"},
 }};
 
+using worker::Figures;
+constexpr std::array<std::pair<const char*, double Figures::*>, 6> kNumbers{{
+    {"seconds_p50", &Figures::seconds_p50},
+    {"seconds_p95", &Figures::seconds_p95},
+    {"collective_seconds", &Figures::collective_seconds},
+    {"flops", &Figures::flops},
+    {"gemm_flops_per_second", &Figures::gemm_flops_per_second},
+    {"peak_flops_per_second", &Figures::peak_flops_per_second},
+}};
+constexpr std::array<std::pair<const char*, std::uint64_t Figures::*>, 3> kWholeNumbers{{
+    {"bytes_sent", &Figures::bytes_sent},
+    {"memory_bytes", &Figures::memory_bytes},
+    {"memory_peak_bytes", &Figures::memory_peak_bytes},
+}};
+
 /// Our messages need four levels and the trainer's settings three; more is no message of ours, and
 /// would cost stack when it is written again.
 constexpr std::size_t kNestingMax = 64;
@@ -72,13 +87,27 @@ json to_json(const worker::Connected&) { return {{"type", "connected"}}; }
 json to_json(const worker::Restored& restored) {
   return {{"type", "restored"}, {"step", restored.step.value}};
 }
+json finite_or_null(const std::optional<double>& number) {
+  return number && std::isfinite(*number) ? json(*number) : json(nullptr);
+}
 json to_json(const worker::Progress& progress) {
-  const bool loss = progress.loss && std::isfinite(*progress.loss);
-  return {{"type", "progress"},          {"step", progress.step.value},
-          {"phase", progress.phase},     {"seconds", progress.seconds},
-          {"waiting", progress.waiting}, {"loss", loss ? json(*progress.loss) : json(nullptr)},
-          {"tokens", progress.tokens},   {"sequence", progress.sequence},
-          {"entered", progress.entered}};
+  json line{
+      {"type", "progress"},
+      {"step", progress.step.value},
+      {"phase", progress.phase},
+      {"seconds", progress.seconds},
+      {"waiting", progress.waiting},
+      {"loss", finite_or_null(progress.loss)},
+      {"tokens", progress.tokens},
+      {"sequence", progress.sequence},
+      {"entered", progress.entered},
+      {"gradient_norm", finite_or_null(progress.figures.gradient_norm)},
+      {"validation_loss", finite_or_null(progress.figures.validation_loss)},
+      {"validation_step",
+       progress.figures.validation_step ? json(*progress.figures.validation_step) : json(nullptr)}};
+  for (const auto& [key, figure] : kNumbers) line[key] = progress.figures.*figure;
+  for (const auto& [key, figure] : kWholeNumbers) line[key] = progress.figures.*figure;
+  return line;
 }
 json to_json(const worker::Written& written) {
   return {{"type", "written"},      {"step", written.step.value}, {"file", written.file},
@@ -167,6 +196,18 @@ worker::Progress read_progress(JsonFields& fields) {
   if (fields.has("tokens")) progress.tokens = fields.whole<std::uint64_t>("tokens");
   if (fields.has("sequence")) progress.sequence = fields.whole<std::uint64_t>("sequence");
   if (fields.has("entered")) progress.entered = fields.boolean("entered");
+  auto& figures = progress.figures;
+  if (fields.has("gradient_norm")) figures.gradient_norm = fields.number("gradient_norm");
+  if (fields.has("validation_loss")) figures.validation_loss = fields.number("validation_loss");
+  if (fields.has("validation_step")) {
+    figures.validation_step = fields.whole<std::uint64_t>("validation_step");
+  }
+  for (const auto& [key, figure] : kNumbers) {
+    if (fields.has(key)) figures.*figure = fields.number(key);
+  }
+  for (const auto& [key, figure] : kWholeNumbers) {
+    if (fields.has(key)) figures.*figure = fields.whole<std::uint64_t>(key);
+  }
   return progress;
 }
 worker::Written read_written(JsonFields& fields) {

@@ -35,6 +35,21 @@ struct Connected {};
 struct Restored {
   Step step;
 };
+/// Of the last completed step, unless it says otherwise; 0 or empty: not known.
+struct Figures {
+  std::optional<double> gradient_norm;           ///< of the mean gradient, before it was clipped
+  std::optional<double> validation_loss;         ///< the newest
+  std::optional<std::uint64_t> validation_step;  ///< steps completed when it was taken
+  double seconds_p50 = 0;                        ///< of a step, over the recent ones
+  double seconds_p95 = 0;
+  double collective_seconds = 0;        ///< in which collectives were under way
+  std::uint64_t bytes_sent = 0;         ///< to other ranks
+  std::uint64_t memory_bytes = 0;       ///< resident, of this process
+  std::uint64_t memory_peak_bytes = 0;  ///< since the process began
+  double flops = 0;                     ///< floating-point operations of the model on this rank
+  double gemm_flops_per_second = 0;     ///< of a large matrix product here, measured
+  double peak_flops_per_second = 0;     ///< of this rank's cores or device, by their data sheet
+};
 struct Progress {
   Step step;  ///< completed
   std::string phase;
@@ -44,6 +59,7 @@ struct Progress {
   std::uint64_t tokens = 0;    ///< of the whole job in that step
   std::uint64_t sequence = 0;  ///< of the newest collective
   bool entered = false;        ///< true: still in it
+  Figures figures;
 };
 struct Written {
   Step step;

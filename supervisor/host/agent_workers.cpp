@@ -12,7 +12,23 @@ using protocol::AgentFrame;
 
 namespace {
 constexpr std::size_t kPhaseBytesMax = 64;  // it goes out with every heartbeat
+
+void set_figures(protocol::StepFigures& told, const protocol::worker::Figures& figures) {
+  told.Clear();
+  if (figures.gradient_norm) told.set_gradient_norm(*figures.gradient_norm);
+  if (figures.validation_loss) told.set_validation_loss(*figures.validation_loss);
+  if (figures.validation_step) told.set_validation_step(*figures.validation_step);
+  told.set_step_seconds_p50(figures.seconds_p50);
+  told.set_step_seconds_p95(figures.seconds_p95);
+  told.set_collective_seconds(figures.collective_seconds);
+  told.set_bytes_sent(figures.bytes_sent);
+  told.set_memory_bytes(figures.memory_bytes);
+  told.set_memory_peak_bytes(figures.memory_peak_bytes);
+  told.set_flops(figures.flops);
+  told.set_gemm_flops_per_second(figures.gemm_flops_per_second);
+  told.set_peak_flops_per_second(figures.peak_flops_per_second);
 }
+}  // namespace
 
 Worker* Agent::Impl::find(Rank rank, Generation generation) {
   if (generation != generation_) return nullptr;
@@ -198,9 +214,12 @@ void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Prog
   status.set_tokens(line.tokens);
   status.set_sequence(line.sequence);
   status.set_entered(line.entered);
+  set_figures(*status.mutable_figures(), line.figures);
 }
 
-void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Written& line) {
+void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Written& line) {
+  // What is known of that step comes before the news that it is on disk.
+  if (beat_due_) beat(now);
   AgentFrame frame;
   auto& written = *frame.mutable_written();
   written.set_rank(worker.status.rank());

@@ -76,13 +76,21 @@ TEST(WorkerMessage, EveryMessageOfAWorkerIsReadBackAsItWasWritten) {
 }
 
 TEST(WorkerMessage, ProgressKeepsItsNumbersAndALossThatIsNoNumberBecomesNull) {
-  worker::Progress progress{Step{5}, "forward", 0.25, 0.05, 3.5, 4096, 17, true};
+  worker::Progress progress{Step{5}, "forward", 0.25, 0.05, 3.5, 4096, 17, true, {}};
+  progress.figures = {1.5, 2.5, 4, 0.1, 0.2, 0.03, 640, 1 << 20, 1 << 21, 1e9, 5e10, 1e11};
   const auto read = round_trip(progress);
   EXPECT_EQ(read.phase, "forward");
   EXPECT_EQ(read.seconds, 0.25);
   EXPECT_EQ(read.loss, 3.5);
   EXPECT_EQ(read.tokens, 4096u);
   EXPECT_TRUE(read.entered);
+  EXPECT_EQ(read.figures.gradient_norm, 1.5);
+  EXPECT_EQ(read.figures.validation_loss, 2.5);
+  EXPECT_EQ(read.figures.validation_step, 4u);
+  EXPECT_EQ(read.figures.seconds_p95, 0.2);
+  EXPECT_EQ(read.figures.bytes_sent, 640u);
+  EXPECT_EQ(read.figures.memory_peak_bytes, 1u << 21);
+  EXPECT_EQ(read.figures.gemm_flops_per_second, 5e10);
   progress.loss = std::numeric_limits<double>::quiet_NaN();
   EXPECT_EQ(round_trip(progress).loss, std::nullopt);
 }
@@ -110,8 +118,28 @@ TEST(WorkerMessage, EveryMessageOfAnAgentIsReadBackAsItWasWritten) {
 
 TEST(WorkerMessage, TheKeysAreThoseOfTheDocumentation) {
   const auto progress = json::parse(line_of(WorkerMessage{Generation{1}, worker::Progress{}}));
-  for (const char* key : {"type", "generation", "step", "phase", "seconds", "waiting", "loss",
-                          "tokens", "sequence", "entered"}) {
+  for (const char* key : {"type",
+                          "generation",
+                          "step",
+                          "phase",
+                          "seconds",
+                          "waiting",
+                          "loss",
+                          "tokens",
+                          "sequence",
+                          "entered",
+                          "gradient_norm",
+                          "validation_loss",
+                          "validation_step",
+                          "seconds_p50",
+                          "seconds_p95",
+                          "collective_seconds",
+                          "bytes_sent",
+                          "memory_bytes",
+                          "memory_peak_bytes",
+                          "flops",
+                          "gemm_flops_per_second",
+                          "peak_flops_per_second"}) {
     EXPECT_TRUE(progress.contains(key)) << key;
   }
   const auto assign = json::parse(line_of(AgentMessage{Generation{1}, some_assignment()}));

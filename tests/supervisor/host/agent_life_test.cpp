@@ -405,6 +405,29 @@ TEST(AgentCheckpoints, AreCommittedOnOrderAndTheWorkersLearnIt) {
   EXPECT_EQ(machine.all<TellWorker>().size(), 2U);
 }
 
+TEST(AgentCheckpoints, AreReportedAfterWhatIsKnownOfTheirStep) {
+  Machine machine;
+  machine.make_ready();
+  machine.make_training(2);
+  protocol::worker::Progress progress;
+  progress.step = Step{820};
+  progress.loss = 2.5;
+  progress.figures.gradient_norm = 1.5;
+  machine.say(3, 2, progress);
+  protocol::worker::Written written;
+  written.step = Step{820};
+  (void)machine.take();
+  machine.say(3, 2, written);
+  const auto frames = machine.all<Send>();
+  ASSERT_EQ(frames.size(), 2U);
+  ASSERT_EQ(frames[0].frame.body_case(), AgentFrame::kHeartbeat);
+  const auto& status = frames[0].frame.heartbeat().workers(1);
+  EXPECT_EQ(status.step(), 820U);
+  EXPECT_EQ(status.loss(), 2.5);
+  EXPECT_EQ(status.figures().gradient_norm(), 1.5);
+  EXPECT_EQ(frames[1].frame.body_case(), AgentFrame::kWritten);
+}
+
 TEST(AgentCheckpoints, AreReportedAgainAfterAConnectionThatMayHaveLostThem) {
   Machine machine;
   machine.make_ready();
