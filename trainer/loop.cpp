@@ -53,6 +53,7 @@ class Loop {
     auto agreed = agree({}, {});
     while (!failed_ && !agreed.stop && state.step < training_.settings.steps) {
       const auto begun = trainer_now();
+      const auto sent_before = training_.communicator.bytes_sent();
       waited_ = nanoseconds{0};
       ExactSum losses, squares;
       compute_gradients(losses, squares);
@@ -63,7 +64,8 @@ class Loop {
       if (failed_) break;
       training_.observer.completed({state.step, agreed.loss, agreed.norm,
                                     to_seconds(trainer_now() - begun), to_seconds(waited_),
-                                    engine_->gathered()});
+                                    engine_->gathered(),
+                                    training_.communicator.bytes_sent() - sent_before});
       if (agreed.checkpoint || is_due(state.step)) save();
       if (agreed.checkpoint) training_.mailbox.met_checkpoint();
       watch_disk();

@@ -41,6 +41,7 @@ struct StepFigures {
   double seconds = 0;  ///< of this rank
   double waiting = 0;  ///< of them, seconds in which other ranks were waited for
   ParameterBytes gathered;
+  std::uint64_t bytes_sent = 0;  ///< to other ranks
 };
 
 /// Who is told about progress; called on the training thread and must not block.

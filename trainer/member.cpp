@@ -136,10 +136,20 @@ Outcome Member::stop(bool with_checkpoint) {
   return Finished{state_.step};
 }
 
+comm::TreeNode Member::micro_batches() const {
+  const auto& assign = assigned_.assign;
+  return comm::micro_batches_of_rank(settings_.logical_batches, assign.world_size, assign.rank);
+}
+
+double Member::flops_per_step() const {
+  const auto tokens =
+      std::uint64_t{micro_batches().count} * settings_.micro_batch * settings_.model.context;
+  return static_cast<double>(tokens) * model_.flops_per_token();
+}
+
 std::string Member::sentence() const {
   const auto& assign = assigned_.assign;
-  const auto mine =
-      comm::micro_batches_of_rank(settings_.logical_batches, assign.world_size, assign.rank);
+  const auto mine = micro_batches();
   std::size_t parameters = 0;
   for (const auto& parameter : placement_.whole().parameters) parameters += parameter.count;
   return "rank " + std::to_string(assign.rank.value) + " of " + std::to_string(assign.world_size) +

@@ -10,6 +10,7 @@
 
 #include "trainer/checkpoint_saver.h"
 #include "trainer/comm/io/mesh.h"
+#include "trainer/comm/lanes.h"
 #include "trainer/data/io/text_file.h"
 #include "trainer/loop.h"
 #include "trainer/model/gpt.h"
@@ -40,10 +41,13 @@ class Member {
   [[nodiscard]] std::uint64_t step() const { return state_.step; }
   [[nodiscard]] const TrainerSettings& settings() const { return settings_; }
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
+  /// Floating-point operations of the model on this rank.
+  [[nodiscard]] double flops_per_step() const;
   /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, torch 2.11.0, AVX2"
   [[nodiscard]] std::string sentence() const;
 
  private:
+  [[nodiscard]] comm::TreeNode micro_batches() const;
   Member(const Assigned& assigned, TrainerSettings settings, TextFile text, Placement placement);
 
   const Assigned assigned_;

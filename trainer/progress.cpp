@@ -13,10 +13,11 @@ std::string step_line(std::uint64_t step, std::uint64_t steps, double loss,
   return "step " + std::to_string(step) + "/" + std::to_string(steps) + numbers;
 }
 
-ProgressTeller::ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Tell tell,
-                               Log log)
+ProgressTeller::ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Gauges gauges,
+                               Tell tell, Log log)
     : steps_(settings.steps),
       tokens_per_step_(settings.tokens_per_step()),
+      gauges_(std::move(gauges)),
       tell_(std::move(tell)),
       log_(std::move(log)) {
   progress_.step = Step{step};
@@ -33,6 +34,7 @@ void ProgressTeller::completed(const StepFigures& figures) {
   progress_.seconds = figures.seconds;
   progress_.waiting = figures.waiting;
   progress_.tokens = tokens_per_step_;
+  set_figures(figures);
   tell_(progress_);
 
   seconds_since_line_ += figures.seconds;
@@ -44,6 +46,23 @@ void ProgressTeller::completed(const StepFigures& figures) {
   const auto tokens = static_cast<double>(std::exchange(steps_since_line_, 0) * tokens_per_step_);
   log_(step_line(figures.step, steps_, figures.loss,
                  tokens / std::exchange(seconds_since_line_, 0)));
+}
+
+void ProgressTeller::set_figures(const StepFigures& figures) {
+  auto& told = progress_.figures;
+  times_.add(figures.seconds);
+  told.gradient_norm = figures.norm;
+  told.seconds_p50 = times_.percentile(0.5);
+  told.seconds_p95 = times_.percentile(0.95);
+  told.bytes_sent = figures.bytes_sent;
+  told.flops = gauges_.flops_per_step;
+  const auto memory = gauges_.memory();
+  told.memory_bytes = memory.now;
+  told.memory_peak_bytes = memory.peak;
+  if (steps_before_rates_ == 0 || --steps_before_rates_ > 0) return;
+  const auto rates = gauges_.rates();
+  told.gemm_flops_per_second = rates.gemm_flops_per_second;
+  told.peak_flops_per_second = rates.peak_flops_per_second;
 }
 
 }  // namespace dlaunch::trainer

@@ -8,7 +8,9 @@
 
 #include "base/time.h"
 #include "protocol/worker_message.h"
+#include "trainer/io/machine.h"
 #include "trainer/loop.h"
+#include "trainer/step_times.h"
 
 namespace dlaunch::trainer {
 
@@ -19,25 +21,46 @@ constexpr nanoseconds kLogInterval = 1s;
 [[nodiscard]] std::string step_line(std::uint64_t step, std::uint64_t steps, double loss,
                                     double tokens_per_second);
 
+/// What a rank's speed is held against; 0: not known.
+struct Rates {
+  double gemm_flops_per_second = 0;  ///< measured
+  double peak_flops_per_second = 0;  ///< by the data sheet
+};
+
+/// Where the figures that are no training come from.
+struct Gauges {
+  double flops_per_step = 0;  ///< of the model on this rank
+  std::function<MemoryUse()> memory;
+  std::function<Rates()> rates;  ///< called once, between two steps; may take a moment
+};
+
 class ProgressTeller final : public Observer {
  public:
   using Tell = std::function<void(const protocol::worker::Progress&)>;
   using Log = std::function<void(const std::string&)>;
 
-  ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Tell tell, Log log);
+  ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Gauges gauges, Tell tell,
+                 Log log);
 
   void entered(std::string_view phase) override;
   void completed(const StepFigures& figures) override;
 
  private:
+  void set_figures(const StepFigures& figures);
+
   const std::uint64_t steps_;
   const std::uint64_t tokens_per_step_;
+  const Gauges gauges_;
+  StepTimes times_;
   protocol::worker::Progress progress_;
   Tell tell_;
   Log log_;
   double seconds_since_line_ = 0;
   std::uint64_t steps_since_line_ = 0;
   bool first_ = true;
+  /// The first steps fill caches, and a recovery ends with the first.
+  static constexpr int kStepsBeforeRates = 3;
+  int steps_before_rates_ = kStepsBeforeRates;
 };
 
 }  // namespace dlaunch::trainer

@@ -10,6 +10,7 @@
 #include "protocol/limits.h"
 #include "trainer/exit_code.h"
 #include "trainer/member.h"
+#include "trainer/model/gemm_rate.h"
 #include "trainer/progress.h"
 
 namespace dlaunch::trainer {
@@ -100,6 +101,7 @@ class Worker {
     link_.watch_collectives([&communicator] { return communicator.collective_state(); });
     ProgressTeller teller(
         member_->settings(), member_->step(),
+        Gauges{member_->flops_per_step(), memory_use, [this] { return rates(); }},
         [this](const message::Progress& progress) { link_.set_progress(generation_, progress); },
         say);
     const auto outcome = member_->train(mailbox_, teller);
@@ -174,6 +176,15 @@ class Worker {
     link_.set_progress(generation_, progress);
   }
 
+  /// Measured once in the life of the process.
+  const Rates& rates() {
+    if (!rates_) {
+      rates_ = Rates{measure_gemm_flops_per_second(),
+                     peak_flops_per_second(member_->settings().threads)};
+    }
+    return *rates_;
+  }
+
   static void say(const std::string& line) {
     std::printf("%s\n", line.c_str());
     std::fflush(stdout);
@@ -185,6 +196,7 @@ class Worker {
   Generation generation_;
   std::unique_ptr<Member> member_;
   std::optional<std::uint64_t> live_step_;
+  std::optional<Rates> rates_;
   milliseconds limit_ = kAssignLimit;
   std::optional<int> exit_code_;
 };

@@ -10,6 +10,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "launcher/controller/output_tail.h"
+#include "supervisor/job/figures.h"
 #include "supervisor/job/recovered.h"
 
 namespace dlaunch::launcher::controller {
@@ -59,6 +60,7 @@ struct MetricRow {
   std::optional<double> loss;
   double tokens_per_second = 0;
   double step_seconds = 0;
+  supervisor::job::Figures figures;
 };
 /// The last output of all ranks of a generation; replaces the one before. In a file of its own,
 /// which may be missing after a full disk.

@@ -18,6 +18,15 @@ json number_or_null(const std::optional<Id>& id) {
   return id ? json(id->value) : json(nullptr);
 }
 
+template <class Number>
+json known_or_null(Number number) {
+  return number == 0 ? json(nullptr) : json(number);
+}
+template <class Number>
+json value_or_null(const std::optional<Number>& number) {
+  return number ? json(*number) : json(nullptr);
+}
+
 using RanksOfHosts = std::map<HostId, json>;
 
 RanksOfHosts ranks_of_hosts(const supervisor::job::View& view) {
@@ -52,10 +61,30 @@ json rank_json(const JobIdentity& job, const supervisor::job::RankView& rank) {
           {"pid", gone || rank.pid == 0 ? json(nullptr) : json(rank.pid)},
           {"state", rank.state},
           {"step", number_or_null(rank.step)},
-          {"phase", gone ? "" : rank.phase}};
+          {"phase", gone ? "" : rank.phase},
+          {"waiting_seconds", rank.waiting_seconds},
+          {"memory_bytes", known_or_null(rank.memory_bytes)},
+          {"memory_peak_bytes", known_or_null(rank.memory_peak_bytes)}};
 }
 
 }  // namespace
+
+json figures_json(const supervisor::job::Figures& figures) {
+  return {{"gradient_norm", value_or_null(figures.gradient_norm)},
+          {"validation_loss", value_or_null(figures.validation_loss)},
+          {"validation_step", number_or_null(figures.validation_step)},
+          {"step_seconds_p50", known_or_null(figures.step_seconds_p50)},
+          {"step_seconds_p95", known_or_null(figures.step_seconds_p95)},
+          {"waiting_seconds", figures.waiting_seconds},
+          {"bus_bytes_per_second", known_or_null(figures.bus_bytes_per_second)},
+          {"bytes_sent", figures.bytes_sent},
+          {"flops_per_second", known_or_null(figures.flops_per_second)},
+          {"gemm_utilization", value_or_null(figures.gemm_utilization)},
+          {"peak_utilization", value_or_null(figures.peak_utilization)},
+          {"memory_bytes", known_or_null(figures.memory_bytes)},
+          {"memory_peak_bytes", known_or_null(figures.memory_peak_bytes)},
+          {"memory_imbalance", figures.memory_imbalance}};
+}
 
 json incident_json(const JobIdentity& job, const supervisor::job::Incident& incident) {
   const auto& seconds = incident.seconds;
@@ -110,6 +139,7 @@ json status_json(const JobIdentity& job, const std::vector<Controller::HostView>
           {"loss", view.loss ? json(*view.loss) : json(nullptr)},
           {"tokens_per_second", view.tokens_per_second},
           {"step_seconds", view.step_seconds},
+          {"figures", figures_json(view.figures)},
           {"checkpoint",
            {{"disk_step", number_or_null(view.disk_step)},
             {"memory_step", nullptr},

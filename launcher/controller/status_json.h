@@ -10,6 +10,7 @@
 #include "launcher/controller/controller.h"
 #include "launcher/controller/run_record.h"
 #include "supervisor/job/command.h"
+#include "supervisor/job/figures.h"
 
 namespace dlaunch::launcher::controller {
 
@@ -27,6 +28,8 @@ struct JobIdentity {
 [[nodiscard]] nlohmann::json status_json(const JobIdentity& job,
                                          const std::vector<Controller::HostView>& hosts,
                                          const supervisor::job::View& view, Instant now);
+/// What is not known is null.
+[[nodiscard]] nlohmann::json figures_json(const supervisor::job::Figures& figures);
 [[nodiscard]] nlohmann::json incident_json(const JobIdentity& job,
                                            const supervisor::job::Incident& incident);
 /// What a viewer shows when the job comes to run: state, reason, and who has which ranks.

@@ -46,6 +46,9 @@ RankView view_of(const RankStatus& rank) {
   if (view.state == kAbsent || view.state == kExited) return view;
   view.pid = rank.status.pid();
   view.phase = rank.status.phase();
+  view.waiting_seconds = rank.status.waiting_seconds();
+  view.memory_bytes = rank.status.figures().memory_bytes();
+  view.memory_peak_bytes = rank.status.figures().memory_peak_bytes();
   return view;
 }
 
@@ -149,6 +152,7 @@ View Job::Impl::view() const {
   view.loss_step = ranks_.loss_step();
   view.tokens_per_second = shown_ == JobState::running ? ranks_.tokens_per_second() : 0;
   view.step_seconds = ranks_.step_seconds();
+  view.figures = figures_of(ranks_);
   view.disk_step = checkpoints_.newest();
   if (const auto* steps = std::get_if<EverySteps>(&policy_.every)) {
     view.checkpoint_every = std::to_string(steps->steps) + " steps";

@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "supervisor/job/command.h"
 #include "supervisor/job/event.h"
+#include "supervisor/job/figures.h"
 #include "supervisor/job/policy.h"
 #include "supervisor/job/recovered.h"
 
@@ -22,6 +23,9 @@ struct RankView {
   std::string state;      ///< absent, starting, ready, connecting, running, parked, exited
   std::optional<Step> step;
   std::string phase;
+  double waiting_seconds = 0;           ///< of the last step
+  std::uint64_t memory_bytes = 0;       ///< resident; 0: not known
+  std::uint64_t memory_peak_bytes = 0;  ///< since its process began
 };
 struct View {
   JobState state = JobState::starting;
@@ -33,6 +37,7 @@ struct View {
   std::optional<Step> loss_step;  ///< whose loss it is: perhaps the one that others still compute
   double tokens_per_second = 0;
   double step_seconds = 0;  ///< recent median
+  Figures figures;
   std::optional<Step> disk_step;
   std::string checkpoint_every;  ///< "94 steps", "5 min"
   std::vector<RankView> ranks;

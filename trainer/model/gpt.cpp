@@ -113,6 +113,18 @@ class Gpt::Impl {
     pass.batch = batch;
   }
 
+  [[nodiscard]] double flops_per_token() const {
+    double weights = static_cast<double>(tokens_.numel());  // the tied head; looking up is free
+    for (const auto& block : blocks_) {
+      for (const auto* weight : {&block.attention_weight, &block.projection_weight,
+                                 &block.expand_weight, &block.contract_weight}) {
+        weights += static_cast<double>(weight->numel());
+      }
+    }
+    const double attention = 2.0 * settings_.layers * settings_.context * settings_.width;
+    return 6 * (weights + attention);
+  }
+
   double loss(std::size_t slot) { return passes_.at(slot).outputs.back().item<float>(); }
 
   void backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
@@ -239,6 +251,7 @@ Result<void> Gpt::forward_unit(std::size_t unit, std::size_t slot, const Batch& 
 Result<double> Gpt::loss(std::size_t slot) {
   return translated("computing the loss", [&] { return impl_->loss(slot); });
 }
+double Gpt::flops_per_token() const { return impl_->flops_per_token(); }
 Result<void> Gpt::backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
                                 const Ready& ready) {
   return translated("computing the gradient",

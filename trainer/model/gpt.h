@@ -32,6 +32,9 @@ class Gpt final : public Model {
   [[nodiscard]] Result<void> forward_unit(std::size_t unit, std::size_t slot,
                                           const Batch& batch) override;
   [[nodiscard]] Result<double> loss(std::size_t slot) override;
+  /// As in PaLM's appendix B: six for each weight of a matrix product, and attention without
+  /// leaving out what the mask hides.
+  [[nodiscard]] double flops_per_token() const override;
   [[nodiscard]] Result<void> backward_unit(std::size_t unit, std::size_t slot,
                                            std::span<float> gradients, const Ready& ready) override;
 

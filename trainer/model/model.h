@@ -37,6 +37,9 @@ class Model {
                                                   const Batch& batch) = 0;
   /// The mean loss over the tokens, after the last unit's forward pass.
   [[nodiscard]] virtual Result<double> loss(std::size_t slot) = 0;
+  /// Floating-point operations of forward and backward pass for one token; what runs again counts
+  /// once.
+  [[nodiscard]] virtual double flops_per_token() const = 0;
   /// Writes the gradient of the unit's parameters into `gradients` (flat, as the layout says; gaps
   /// are left alone); a unit that borrows another's writes there first, and that one adds.
   /// `ready` is called once for each parameter of the model, on this thread.

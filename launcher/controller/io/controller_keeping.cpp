@@ -126,8 +126,8 @@ void ControllerShell::tell_progress(const job::View& view) {
   // A commit tells of a step, too: its loss may be heard later.
   if (const auto step = view.loss_step.value_or(*view.step); step != kept_step_) {
     kept_step_ = step;
-    writer_->put(
-        MetricRow{unix_now(), step.value, view.loss, view.tokens_per_second, view.step_seconds});
+    writer_->put(MetricRow{unix_now(), step.value, view.loss, view.tokens_per_second,
+                           view.step_seconds, view.figures});
   }
   if (view.step == told_step_) return;
   told_step_ = view.step;
@@ -137,7 +137,8 @@ void ControllerShell::tell_progress(const job::View& view) {
                   {"steps", identity_.steps == 0 ? json(nullptr) : json(identity_.steps)},
                   {"loss", view.loss ? json(*view.loss) : json(nullptr)},
                   {"tokens_per_second", view.tokens_per_second},
-                  {"step_seconds", view.step_seconds}});
+                  {"step_seconds", view.step_seconds},
+                  {"figures", figures_json(view.figures)}});
 }
 
 }  // namespace dlaunch::launcher::controller

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/overloaded.h"
+#include "launcher/controller/io/metrics.h"
 #include "launcher/controller/io/run_files.h"
 
 namespace dlaunch::launcher::controller {
@@ -25,11 +26,6 @@ CREATE TABLE IF NOT EXISTS status(
 CREATE TABLE IF NOT EXISTS ended(
   id INTEGER PRIMARY KEY CHECK (id = 1), code INTEGER NOT NULL, sentence TEXT NOT NULL,
   time REAL NOT NULL);
-)sql";
-constexpr const char* kMetricsSchema = R"sql(
-CREATE TABLE IF NOT EXISTS steps(
-  time REAL NOT NULL, step INTEGER NOT NULL, loss REAL, tokens_per_second REAL NOT NULL,
-  step_seconds REAL NOT NULL);
 )sql";
 
 std::string run_path(const std::string& directory) { return directory + "/run.db"; }
@@ -96,13 +92,14 @@ Result<void> in_transaction(Sqlite& database, Body body) {
 
 /// Each wait for the disk is a wait of the start. In WAL mode the first decision's commit takes the
 /// schema to the disk with it.
-Result<void> set_up(Sqlite& database, const char* schema, bool network, bool durable) {
+template <class Schema>
+Result<void> set_up(Sqlite& database, Schema make_schema, bool network, bool durable) {
   std::string mode = durable ? "" : "PRAGMA synchronous = OFF; ";
   mode += network ? "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = DELETE;"
                   : "PRAGMA journal_mode = WAL;";
   if (durable && !network) mode += " PRAGMA synchronous = NORMAL;";
   if (auto set = database.execute(mode); !set) return set;
-  auto made = in_transaction(database, [&] { return database.execute(schema); });
+  auto made = in_transaction(database, [&] { return make_schema(database); });
   if (!made || !durable) return made;
   return database.execute("PRAGMA synchronous = FULL;");
 }
@@ -124,12 +121,13 @@ Result<RunStore> RunStore::open(const std::string& directory) {
   const bool network = is_on_network(directory);
   auto database = Sqlite::open(run_path(directory), Sqlite::Mode::write);
   if (!database) return tl::unexpected(database.error());
-  if (auto set = set_up(*database, kRunSchema, network, true); !set) {
+  const auto make_schema = [](Sqlite& run) { return run.execute(kRunSchema); };
+  if (auto set = set_up(*database, make_schema, network, true); !set) {
     return tl::unexpected(set.error());
   }
   auto metrics = Sqlite::open(directory + "/metrics.db", Sqlite::Mode::write);
   if (!metrics) return tl::unexpected(metrics.error());
-  if (auto set = set_up(*metrics, kMetricsSchema, network, false); !set) {
+  if (auto set = set_up(*metrics, set_up_metrics, network, false); !set) {
     return tl::unexpected(set.error());
   }
   RunStore store(directory, std::move(*database), std::move(*metrics));
@@ -297,13 +295,7 @@ Result<void> RunStore::insert(const Row& row) {
                               s.bind(std::string_view(r.sentence)).bind(r.time);
                             });
           },
-          [&](const MetricRow& r) {
-            return prepared(metrics_, "INSERT INTO steps VALUES (?, ?, ?, ?, ?)",
-                            [&](SqliteStatement& s) {
-                              s.bind(r.time).bind(as_signed(r.step)).bind(r.loss);
-                              s.bind(r.tokens_per_second).bind(r.step_seconds);
-                            });
-          },
+          [&](const MetricRow& r) { return write_metrics(metrics_, r); },
           [&](const OutputRow& r) { return write_output(directory_, r.generation, r.pieces); }},
       row);
 }

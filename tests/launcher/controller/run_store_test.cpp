@@ -83,7 +83,7 @@ TEST(RunStore, ReadsBackWhatWasWritten) {
   ASSERT_TRUE(store.write({full, event(2, "host_ready"), IncidentRow{1, "{\"id\":1}"},
                            IncidentRow{1, "{\"id\":1,\"closed\":true}"}, StatusRow{5, "{}"},
                            StatusRow{6, "{\"state\":\"running\"}"}, CheckpointRow{20, 7},
-                           MetricRow{8, 20, 2.5, 100, 0.1}, EndRow{75, "stopped", 9}}));
+                           MetricRow{8, 20, 2.5, 100, 0.1, {}}, EndRow{75, "stopped", 9}}));
 
   auto reader = RunReader::open(directory.text());
   ASSERT_TRUE(reader) << reader.error().text();

@@ -25,7 +25,14 @@ Controller::HostView host(std::uint32_t number, const std::string& name) {
 }
 
 RankView rank(std::uint32_t number, std::uint32_t of_host, const std::string& state) {
-  return {Rank{number}, HostId{of_host}, 4242, state, Step{7}, "backward"};
+  RankView view;
+  view.rank = Rank{number};
+  view.host = HostId{of_host};
+  view.pid = 4242;
+  view.state = state;
+  view.step = Step{7};
+  view.phase = "backward";
+  return view;
 }
 
 TEST(StatusJson, RanksStandAtTheirHosts) {
@@ -51,6 +58,22 @@ TEST(StatusJson, AWorkerThatIsGoneHasNoPidAndNoPhase) {
     EXPECT_EQ(gone->at("pid"), nullptr);
     EXPECT_EQ(gone->at("step"), 7) << "what it had done stays";
   }
+}
+
+TEST(StatusJson, FiguresThatAreNotKnownAreNull) {
+  View view;
+  view.ranks = {rank(0, 0, "running")};
+  auto shown = status_json(identity(), {host(0, "gpu01")}, view, Instant{});
+  EXPECT_EQ(shown.at("figures").at("gradient_norm"), nullptr);
+  EXPECT_EQ(shown.at("figures").at("gemm_utilization"), nullptr);
+  EXPECT_EQ(shown.at("ranks")[0].at("memory_peak_bytes"), nullptr);
+  view.figures.gradient_norm = 0.0;
+  view.figures.memory_peak_bytes = 1 << 20;
+  view.ranks[0].memory_bytes = 1 << 19;
+  shown = status_json(identity(), {host(0, "gpu01")}, view, Instant{});
+  EXPECT_EQ(shown.at("figures").at("gradient_norm"), 0.0) << "a zero that was told is one";
+  EXPECT_EQ(shown.at("figures").at("memory_peak_bytes"), 1 << 20);
+  EXPECT_EQ(shown.at("ranks")[0].at("memory_bytes"), 1 << 19);
 }
 
 TEST(StatusJson, TheSummaryNamesTheHostsThatHaveRanks) {

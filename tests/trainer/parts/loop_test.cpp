@@ -31,6 +31,7 @@ class CountingModel final : public Model {
     ++computed[seen_[slot]];
     return {};
   }
+  double flops_per_token() const override { return 0; }
   Result<double> loss(std::size_t slot) override {
     const auto key = mix(static_cast<std::uint64_t>(seen_[slot].first));
     return loss_factor * static_cast<double>(key % 1000) / 999;

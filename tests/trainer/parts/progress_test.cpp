@@ -18,12 +18,21 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
   settings.model.context = 100;
   std::vector<std::string> lines;
   std::vector<protocol::worker::Progress> told;
+  int asked = 0;
+  const Gauges gauges{1e9,
+                      [] {
+                        return MemoryUse{1 << 20, 1 << 21};
+                      },
+                      [&] {
+                        ++asked;
+                        return Rates{5e10, 1e11};
+                      }};
   ProgressTeller teller(
-      settings, 0, [&](const auto& progress) { told.push_back(progress); },
+      settings, 0, gauges, [&](const auto& progress) { told.push_back(progress); },
       [&](const std::string& line) { lines.push_back(line); });
   for (std::uint64_t step = 1; step <= 10; ++step) {
     teller.entered("forward");
-    teller.completed({step, 2.5, 1, 0.4, 0.1, {}});
+    teller.completed({step, 2.5, 1.5, step == 2 ? 4 : 0.4, 0.1, {}, 640});
   }
   EXPECT_THAT(lines, testing::ElementsAre(testing::StartsWith("step 1/10"),
                                           testing::StartsWith("step 4/10  loss 2.5  tokens/s 250"),
@@ -34,6 +43,14 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
   EXPECT_EQ(told[2].loss, 2.5);
   EXPECT_EQ(told[3].tokens, 100u);
   EXPECT_EQ(told[3].waiting, 0.1);
+  EXPECT_EQ(told[3].figures.gradient_norm, 1.5);
+  EXPECT_EQ(told[3].figures.bytes_sent, 640u);
+  EXPECT_EQ(told[3].figures.memory_peak_bytes, 1u << 21);
+  EXPECT_EQ(told[3].figures.gemm_flops_per_second, 0) << "not before the first steps are done";
+  EXPECT_EQ(told[5].figures.gemm_flops_per_second, 5e10);
+  EXPECT_EQ(told.back().figures.seconds_p50, 0.4);
+  EXPECT_EQ(told.back().figures.seconds_p95, 4);
+  EXPECT_EQ(asked, 1);
 }
 
 }  // namespace

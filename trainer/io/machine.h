@@ -1,0 +1,25 @@
+// What this process uses of its machine, and what the machine could do.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace dlaunch::trainer {
+
+struct MemoryUse {
+  std::uint64_t now = 0;   ///< bytes resident
+  std::uint64_t peak = 0;  ///< since the process began
+};
+
+/// Zeros where the kernel does not say.
+[[nodiscard]] MemoryUse memory_use();
+
+/// Single-precision operations a second of `cores` of this machine's cores at their highest clock,
+/// as far as /proc/cpuinfo and cpufreq tell; 0: unknown.
+[[nodiscard]] double peak_flops_per_second(unsigned cores);
+
+/// Single-precision operations of one core in one cycle: two units, each a multiplication and an
+/// addition on a whole vector. `flags`: that line of /proc/cpuinfo. 0: unknown.
+[[nodiscard]] double flops_per_cycle(std::string_view flags);
+
+}  // namespace dlaunch::trainer
