@@ -79,6 +79,9 @@ class Communicator {
 
   /// Bytes handed to the network since the mesh was connected, headers included.
   [[nodiscard]] virtual std::uint64_t bytes_sent() const = 0;
+  /// Time in which collectives were under way since then, those that are done: `bytes_sent` by it
+  /// is the bandwidth.
+  [[nodiscard]] virtual double collective_seconds() const = 0;
   [[nodiscard]] virtual CollectiveState collective_state() const = 0;
   /// Empty while alive.
   [[nodiscard]] virtual std::optional<CommFailure> failure() const = 0;

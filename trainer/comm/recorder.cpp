@@ -33,6 +33,12 @@ void Recorder::finish(Instant now) {
   const std::lock_guard lock(mutex_);
   DL_CHECK(!records_.empty(), "an operation is entered before it is done");
   records_.back().done = now;
+  under_way_ += now - records_.back().entered;
+}
+
+double Recorder::seconds() const {
+  const std::lock_guard lock(mutex_);
+  return to_seconds(under_way_);
 }
 
 CollectiveState Recorder::state() const {

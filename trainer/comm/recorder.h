@@ -49,6 +49,8 @@ class Recorder {
   void enter(Instant now, std::uint64_t sequence, Operation operation, std::uint64_t bytes);
   void finish(Instant now);
   [[nodiscard]] CollectiveState state() const;
+  /// Seconds between entering and finishing, of all operations that are done.
+  [[nodiscard]] double seconds() const;
 
  private:
   /// What an incident can use; a step of the built-in trainer has fewer.
@@ -57,6 +59,7 @@ class Recorder {
   mutable std::mutex mutex_;
   std::string group_;
   std::deque<CollectiveRecord> records_;
+  nanoseconds under_way_{0};
 };
 
 }  // namespace dlaunch::comm

@@ -217,6 +217,9 @@ TEST(CollectiveState, SaysWhichOperationIsNewestAndThatItIsDone) {
     EXPECT_EQ(state.recent[0].operation, Operation::all_reduce);
     EXPECT_EQ(state.recent[0].bytes, 400U);
     EXPECT_LE(state.recent[0].entered, *state.recent[0].done);
+    nanoseconds under_way{0};
+    for (const auto& record : state.recent) under_way += *record.done - record.entered;
+    EXPECT_EQ(rank.collective_seconds(), to_seconds(under_way));
   });
 }
 

@@ -41,6 +41,7 @@ class TcpCommunicator final : public Communicator {
   [[nodiscard]] CommResult<void> broadcast(Rank root, std::span<std::byte> bytes) override;
   [[nodiscard]] CommResult<void> barrier() override;
   [[nodiscard]] std::uint64_t bytes_sent() const override { return exchange_.bytes_sent(); }
+  [[nodiscard]] double collective_seconds() const override { return recorder_.seconds(); }
   [[nodiscard]] CollectiveState collective_state() const override { return recorder_.state(); }
   [[nodiscard]] std::optional<CommFailure> failure() const override;
 
