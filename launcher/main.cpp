@@ -23,6 +23,7 @@ int main(int count, char** arguments) {
                         [](const StatusOptions& o) { return show_status(o); },
                         [](const LogsOptions& o) { return show_logs(o); },
                         [](const EventsOptions& o) { return show_events(o); },
+                        [](const ReportOptions& o) { return show_report(o); },
                         [](const StopOptions& o) { return stop_job(o); },
                         [](const MembershipOptions& o) { return change_membership(o); },
                         [](const CleanOptions& o) { return clean_hosts(o); },

@@ -54,6 +54,7 @@ class Loop {
     while (!failed_ && !agreed.stop && state.step < training_.settings.steps) {
       const auto begun = trainer_now();
       const auto sent_before = training_.communicator.bytes_sent();
+      const auto collectives_before = training_.communicator.collective_seconds();
       waited_ = nanoseconds{0};
       ExactSum losses, squares;
       compute_gradients(losses, squares);
@@ -62,10 +63,11 @@ class Loop {
       if (failed_) break;
       take_step(agreed);
       if (failed_) break;
-      training_.observer.completed({state.step, agreed.loss, agreed.norm,
-                                    to_seconds(trainer_now() - begun), to_seconds(waited_),
-                                    engine_->gathered(),
-                                    training_.communicator.bytes_sent() - sent_before});
+      training_.observer.completed(
+          {state.step, agreed.loss, agreed.norm, to_seconds(trainer_now() - begun),
+           to_seconds(waited_), engine_->gathered(),
+           training_.communicator.bytes_sent() - sent_before,
+           training_.communicator.collective_seconds() - collectives_before});
       if (agreed.checkpoint || is_due(state.step)) save();
       if (agreed.checkpoint) training_.mailbox.met_checkpoint();
       watch_disk();

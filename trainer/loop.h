@@ -41,7 +41,8 @@ struct StepFigures {
   double seconds = 0;  ///< of this rank
   double waiting = 0;  ///< of them, seconds in which other ranks were waited for
   ParameterBytes gathered;
-  std::uint64_t bytes_sent = 0;  ///< to other ranks
+  std::uint64_t bytes_sent = 0;   ///< to other ranks
+  double collective_seconds = 0;  ///< in which collectives were under way
 };
 
 /// Who is told about progress; called on the training thread and must not block.

@@ -55,6 +55,7 @@ void ProgressTeller::set_figures(const StepFigures& figures) {
   told.seconds_p50 = times_.percentile(0.5);
   told.seconds_p95 = times_.percentile(0.95);
   told.bytes_sent = figures.bytes_sent;
+  told.collective_seconds = figures.collective_seconds;
   told.flops = gauges_.flops_per_step;
   const auto memory = gauges_.memory();
   told.memory_bytes = memory.now;

@@ -25,6 +25,7 @@ constexpr const char* kOverview = R"(dlaunch starts and supervises training jobs
   dlaunch status [JOB]                         hosts, ranks, step, incidents (--json, --watch, --wait)
   dlaunch logs [JOB]                           the workers' output (--rank, --host, --follow)
   dlaunch events [JOB]                         everything that happened, one line each (--json)
+  dlaunch report [JOB]                         goodput, recovery by phase, curves (--svg, --json)
   dlaunch stop [JOB]                           checkpoint, then stop (--now: no checkpoint)
   dlaunch drain | add [JOB] HOST               take a host out at a step boundary, let one in
   dlaunch clean [HOST...]                      what ended jobs left on hosts (--dry-run)
@@ -36,7 +37,7 @@ Exit codes: 0 finished, 64 wrong command line, 65 wrong file, 69 hosts missing, 
 )";
 
 /// Named in the contract, built later.
-const std::set<std::string> kNotAvailable = {"check", "plan", "report", "drill", "checkpoint"};
+const std::set<std::string> kNotAvailable = {"check", "plan", "drill", "checkpoint"};
 const std::set<std::string> kJobStates = {"starting", "running",  "recovering", "waiting",
                                           "stopping", "finished", "stopped",    "failed"};
 
@@ -180,6 +181,17 @@ Options parse_stop(std::vector<std::string> arguments) {
   return options;
 }
 
+Options parse_report(std::vector<std::string> arguments) {
+  ReportOptions options;
+  CLI::App app("What became of a job's time: goodput, incidents, recovery by phase, curves.",
+               "report");
+  add_job(app, options.job);
+  app.add_option("--svg", options.svg, "also draw the curves into this file");
+  app.add_flag("--json", options.json, "as JSON, without the curves");
+  if (auto said = parse_with(app, std::move(arguments))) return *said;
+  return options;
+}
+
 Options parse_simulate(std::vector<std::string> arguments) {
   SimulateOptions options;
   CLI::App app(
@@ -245,10 +257,11 @@ Options parse_clean(std::vector<std::string> arguments) {
 
 using Parse = Options (*)(std::vector<std::string>);
 const std::map<std::string, Parse> kCommands = {
-    {"run", parse_run},       {"list", parse_list},         {"attach", parse_attach},
-    {"resume", parse_resume}, {"status", parse_status},     {"logs", parse_logs},
-    {"events", parse_events}, {"stop", parse_stop},         {"drain", parse_drain},
-    {"add", parse_add},       {"simulate", parse_simulate}, {"clean", parse_clean}};
+    {"run", parse_run},       {"list", parse_list},     {"attach", parse_attach},
+    {"resume", parse_resume}, {"status", parse_status}, {"logs", parse_logs},
+    {"events", parse_events}, {"stop", parse_stop},     {"drain", parse_drain},
+    {"add", parse_add},       {"report", parse_report}, {"simulate", parse_simulate},
+    {"clean", parse_clean}};
 
 }  // namespace
 

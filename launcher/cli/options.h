@@ -54,6 +54,11 @@ struct EventsOptions {
   bool json = false;
   bool follow = false;
 };
+struct ReportOptions {
+  std::string job;
+  std::string svg;  ///< path of a file to write, or empty
+  bool json = false;
+};
 struct StopOptions {
   std::string job;
   bool now = false;
@@ -92,9 +97,10 @@ struct Said {
   std::string text;
 };
 
-using Options = std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions,
-                             LogsOptions, EventsOptions, StopOptions, MembershipOptions,
-                             CleanOptions, SimulateOptions, KeeperOptions, ControllerOptions, Said>;
+using Options =
+    std::variant<RunOptions, ListOptions, AttachOptions, ResumeOptions, StatusOptions, LogsOptions,
+                 EventsOptions, ReportOptions, StopOptions, MembershipOptions, CleanOptions,
+                 SimulateOptions, KeeperOptions, ControllerOptions, Said>;
 
 /// `arguments` without the program's name. The first word chooses the command; anything else than a
 /// command's name is `run`.

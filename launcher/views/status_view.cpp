@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "launcher/views/table.h"
+#include "supervisor/job/figures.h"
 
 namespace dlaunch::launcher::views {
 namespace {
@@ -36,6 +37,12 @@ const json& list_of(const json& object, const char* key) {
   return found != object.end() && found->is_array() ? *found : kEmpty;
 }
 
+const json& object_of(const json& object, const char* key) {
+  static const json kEmpty = json::object();
+  const auto found = object.find(key);
+  return found != object.end() && found->is_object() ? *found : kEmpty;
+}
+
 std::string format(const char* pattern, double value) {
   std::array<char, 64> text{};
   std::snprintf(text.data(), text.size(), pattern, value);
@@ -46,6 +53,23 @@ std::string rate(double tokens_per_second) {
   if (tokens_per_second >= 1e6) return format("%.1f M tokens/s", tokens_per_second / 1e6);
   if (tokens_per_second >= 1e4) return format("%.1f k tokens/s", tokens_per_second / 1e3);
   return format("%.0f tokens/s", tokens_per_second);
+}
+
+/// "1.2 GB": with the prefixes of `base`, 1000 or 1024.
+std::string amount(double value, double base, const std::string& unit) {
+  constexpr std::array<const char*, 6> kPrefixes = {"", "k", "M", "G", "T", "P"};
+  std::size_t prefix = 0;
+  while (value >= base && prefix + 1 < kPrefixes.size()) {
+    value /= base;
+    ++prefix;
+  }
+  std::string text = kPrefixes[prefix];
+  if (base == 1024 && prefix > 0) text = prefix == 1 ? "Ki" : text + "i";
+  return format(value >= 100 ? "%.0f " : "%.3g ", value) + text + unit;
+}
+
+std::string seconds_text(double seconds) {
+  return seconds < 1 ? format("%.3g ms", seconds * 1000) : format("%.3g s", seconds);
 }
 
 /// As exact as it is known: "40 s", "5 min", "3 h 20 min", "12 d 4 h".
@@ -93,6 +117,72 @@ std::string checkpoint_line(const json& status) {
          (every.empty() ? "" : ", every " + every) + "\n";
 }
 
+/// "41 % of the matrix products' rate (12 % of the peak)"
+std::string utilization(const json& figures) {
+  const auto gemm = number_of(figures, "gemm_utilization", 0);
+  const auto peak = number_of(figures, "peak_utilization", 0);
+  if (gemm <= 0) return "";
+  return format("%.0f %% of what matrix products reach", gemm * 100) +
+         (peak > 0 ? format(" (%.0f %% of the peak)", peak * 100) : "");
+}
+
+std::string speed_line(const json& figures) {
+  const auto median = number_of(figures, "step_seconds_p50", 0);
+  if (median <= 0) return "";
+  const auto flops = number_of(figures, "flops_per_second", 0);
+  return "speed  " +
+         join({"step " + seconds_text(median) + ", p95 " +
+                   seconds_text(number_of(figures, "step_seconds_p95", 0)),
+               "waiting " + seconds_text(number_of(figures, "waiting_seconds", 0)),
+               flops > 0 ? amount(flops, 1000, "FLOP/s") : "", utilization(figures)}) +
+         "\n";
+}
+
+std::string network_line(const json& figures) {
+  const auto sent = number_of(figures, "bytes_sent", 0);
+  if (sent <= 0) return "";
+  const auto bus = number_of(figures, "bus_bytes_per_second", 0);
+  return "network  " +
+         join({amount(sent, 1000, "B") + " a step",
+               bus > 0 ? amount(bus, 1000, "B/s") + " a rank" : ""}) +
+         "\n";
+}
+
+std::string memory_line(const json& figures) {
+  const auto now = number_of(figures, "memory_bytes", 0);
+  if (now <= 0) return "";
+  const auto imbalance = number_of(figures, "memory_imbalance", 0);
+  return "memory  " +
+         join({amount(now, 1024, "B") + " a rank",
+               "peak " + amount(number_of(figures, "memory_peak_bytes", 0), 1024, "B"),
+               imbalance > supervisor::job::kMemoryImbalanceMax
+                   ? format("IMBALANCED: one rank needs %.0f %% less than another", imbalance * 100)
+                   : ""}) +
+         "\n";
+}
+
+std::string learning_line(const json& figures) {
+  const auto norm = text_of(figures, "gradient_norm");
+  const auto validation = text_of(figures, "validation_loss");
+  const auto parts = join(
+      {norm.empty() ? ""
+                    : "gradient norm " + format("%.3g", number_of(figures, "gradient_norm", 0)),
+       validation.empty()
+           ? ""
+           : "validation loss " + format("%.4f", number_of(figures, "validation_loss", 0)) +
+                 " at step " + text_of(figures, "validation_step")});
+  return parts.empty() ? "" : "learning  " + parts + "\n";
+}
+
+/// What is known of how the job learns and computes; nothing where no worker tells it.
+std::string figure_lines(const json& status) {
+  const auto found = status.find("figures");
+  if (found == status.end() || !found->is_object()) return "";
+  auto text = learning_line(*found);
+  if (is_over(status)) return text;
+  return text + speed_line(*found) + network_line(*found) + memory_line(*found);
+}
+
 /// Of a job that is over nothing is heard and no agent lives.
 std::string host_table(const json& status) {
   const bool over = is_over(status);
@@ -116,11 +206,22 @@ std::string host_table(const json& status) {
 
 std::string rank_table(const json& status) {
   const auto& ranks = list_of(status, "ranks");
+  const bool memory =
+      !is_over(status) && std::any_of(ranks.begin(), ranks.end(), [](const auto& rank) {
+        return number_of(rank, "memory_bytes", 0) > 0;
+      });
   std::vector<std::vector<std::string>> rows{{"RANK", "HOST", "PID", "STATE", "STEP", "PHASE"}};
+  if (memory) rows[0].insert(rows[0].end(), {"WAITING", "MEMORY", "PEAK"});
   for (const auto& rank : ranks) {
     if (rows.size() > kRanksShownMax) break;
     rows.push_back({text_of(rank, "rank"), text_of(rank, "host"), text_of(rank, "pid"),
                     text_of(rank, "state"), text_of(rank, "step"), text_of(rank, "phase")});
+    if (!memory) continue;
+    for (const auto& cell : {seconds_text(number_of(rank, "waiting_seconds", 0)),
+                             amount(number_of(rank, "memory_bytes", 0), 1024, "B"),
+                             amount(number_of(rank, "memory_peak_bytes", 0), 1024, "B")}) {
+      rows.back().push_back(cell);
+    }
   }
   auto text = table(rows);
   if (ranks.size() > kRanksShownMax) {
@@ -139,10 +240,15 @@ std::string progress_line(const json& status) {
   const auto loss = number_of(status, "loss", 0);
   const auto tokens = number_of(status, "tokens_per_second", 0);
   const auto seconds = number_of(status, "step_seconds", 0);
+  const auto& figures = object_of(status, "figures");
+  const auto validation = number_of(figures, "validation_loss", -1);
+  const auto utilized = number_of(figures, "gemm_utilization", 0);
   const double left = number_of(status, "steps", 0) - number_of(status, "step", 0);
   return join({"step " + step + (steps.empty() || steps == "0" ? "" : "/" + steps),
                text_of(status, "loss").empty() ? "" : "loss " + format("%.4f", loss),
+               validation >= 0 ? "validation " + format("%.4f", validation) : "",
                tokens > 0 ? rate(tokens) : "",
+               utilized > 0 && !is_over(status) ? format("%.0f %% of GEMM", utilized * 100) : "",
                left > 0 && seconds > 0 && !is_over(status) ? "ETA " + eta(left * seconds) : ""});
 }
 
@@ -207,7 +313,8 @@ std::string event_line(const json& event) {
 }
 
 std::string status_page(const json& status) {
-  auto text = headline(status) + checkpoint_line(status) + "\n" + host_table(status);
+  auto text =
+      headline(status) + checkpoint_line(status) + figure_lines(status) + "\n" + host_table(status);
   if (!list_of(status, "ranks").empty()) text += "\n" + rank_table(status);
   const auto& incidents = list_of(status, "incidents");
   for (const auto& incident : incidents) text += "\n" + incident_text(incident) + "\n";

@@ -257,6 +257,8 @@ void Job::Impl::become_ending(Instant now, int code, JobState state, std::string
     incident_changed();
   }
   set_state(state, sentence);
+  if (state == JobState::stopped) record("job_stopped", {}, {}, sentence, best_step_);
+  if (state == JobState::failed) record("job_failed", {}, {}, sentence, best_step_);
   const auto ticket = journal(
       "ended",
       protocol::json_text({{"code", code}, {"state", to_string(state)}, {"sentence", sentence}}));

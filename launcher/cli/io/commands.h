@@ -12,6 +12,7 @@ namespace dlaunch::launcher::cli {
 [[nodiscard]] int show_status(const StatusOptions& options);
 [[nodiscard]] int show_logs(const LogsOptions& options);
 [[nodiscard]] int show_events(const EventsOptions& options);
+[[nodiscard]] int show_report(const ReportOptions& options);
 [[nodiscard]] int stop_job(const StopOptions& options);
 [[nodiscard]] int clean_hosts(const CleanOptions& options);
 [[nodiscard]] int change_membership(const MembershipOptions& options);

@@ -17,6 +17,7 @@
 #include <memory>
 
 #include "launcher/controller/io/event_log.h"
+#include "launcher/controller/io/metrics.h"
 #include "launcher/controller/io/run_files.h"
 #include "launcher/controller/io/state_lock.h"
 #include "launcher/controller/io/store_writer.h"
@@ -101,6 +102,55 @@ TEST(RunStore, ReadsBackWhatWasWritten) {
   EXPECT_EQ((*reader->status())->json, "{\"state\":\"running\"}");
   EXPECT_EQ((*reader->end())->code, 75);
   EXPECT_EQ(reader->owner()->pid, 4242);
+}
+
+TEST(Metrics, AreReadBackAsMeansOfEqualStretchesOfTime) {
+  const TemporaryDirectory directory;
+  auto store = open_store(directory.text());
+  std::vector<Row> rows;
+  for (int i = 0; i < 100; ++i) {
+    MetricRow row{100.0 + i, static_cast<std::uint64_t>(i), 100.0 - i, 50, 0.5, {}};
+    if (i >= 50) row.figures.validation_loss = 7;
+    rows.emplace_back(row);
+  }
+  ASSERT_TRUE(store.write(rows));
+  auto database = Sqlite::open(directory.text() + "/metrics.db", Sqlite::Mode::read);
+  ASSERT_TRUE(database);
+  const auto buckets = read_metrics(*database, 2);
+  ASSERT_TRUE(buckets) << buckets.error().text();
+  ASSERT_EQ(buckets->size(), 2U);
+  EXPECT_EQ((*buckets)[0].step, 49U);
+  EXPECT_EQ((*buckets)[0].loss, 75.5);
+  EXPECT_FALSE((*buckets)[0].validation_loss);
+  EXPECT_EQ((*buckets)[1].time, 199);
+  EXPECT_EQ((*buckets)[1].validation_loss, 7);
+  EXPECT_EQ((*buckets)[1].step_seconds, 0.5);
+}
+
+TEST(Metrics, AFileOfAnOlderDlaunchGetsTheColumnsItLacks) {
+  const TemporaryDirectory directory;
+  const auto path = directory.text() + "/metrics.db";
+  {
+    auto old = Sqlite::open(path, Sqlite::Mode::write);
+    ASSERT_TRUE(old);
+    ASSERT_TRUE(
+        old->execute("CREATE TABLE steps(time REAL NOT NULL, step INTEGER NOT NULL, "
+                     "loss REAL, tokens_per_second REAL NOT NULL, step_seconds REAL NOT "
+                     "NULL); INSERT INTO steps VALUES (1, 1, 3, 10, 1)"));
+    ASSERT_EQ(read_metrics(*old, 5)->size(), 1U) << "it is read as it is";
+  }
+  auto store = open_store(directory.text());
+  MetricRow row{2, 2, 2.5, 10, 1, {}};
+  row.figures.gradient_norm = 0.5;
+  ASSERT_TRUE(store.write({row}));
+  auto database = Sqlite::open(path, Sqlite::Mode::read);
+  ASSERT_TRUE(database);
+  auto norms = database->prepare("SELECT gradient_norm FROM steps ORDER BY step");
+  ASSERT_TRUE(norms);
+  ASSERT_TRUE(*norms->step());
+  EXPECT_TRUE(norms->is_null(0));
+  ASSERT_TRUE(*norms->step());
+  EXPECT_EQ(norms->real(0), 0.5);
 }
 
 TEST(RunStore, AnotherStartTakesTheEndBackAndRecoversTheJournal) {

@@ -41,6 +41,28 @@ TEST(StatusPage, ShowsJobHostsRanksAndIncidents) {
   EXPECT_THAT(page, Not(HasSubstr(" \n"))) << "no blanks at line ends";
 }
 
+TEST(StatusPage, ShowsTheFiguresThatAreKnown) {
+  auto status = kStatus;
+  EXPECT_THAT(status_page(status), Not(HasSubstr("memory")));
+  status["figures"] = json::parse(R"({"gradient_norm":0.8312,"validation_loss":3.01,
+    "validation_step":800,"step_seconds_p50":0.1,"step_seconds_p95":1.25,"waiting_seconds":0.02,
+    "bus_bytes_per_second":1.2e9,"bytes_sent":34000000,"flops_per_second":5.5e13,
+    "gemm_utilization":0.41,"peak_utilization":null,"memory_bytes":1073741824,
+    "memory_peak_bytes":2147483648,"memory_imbalance":0.07})");
+  status["ranks"][0].update({{"memory_bytes", 1 << 30}, {"waiting_seconds", 0.02}});
+  const auto page = status_page(status);
+  EXPECT_THAT(page, HasSubstr("validation 3.0100  41.2 k tokens/s  41 % of GEMM  ETA"));
+  EXPECT_THAT(page,
+              HasSubstr("learning  gradient norm 0.831  validation loss 3.0100 at step 800\n"));
+  EXPECT_THAT(page, HasSubstr("speed  step 100 ms, p95 1.25 s  waiting 20 ms  55 TFLOP/s  "
+                              "41 % of what matrix products reach\n"));
+  EXPECT_THAT(page, HasSubstr("network  34 MB a step  1.2 GB/s a rank\n"));
+  EXPECT_THAT(page, HasSubstr("memory  1 GiB a rank  peak 2 GiB  IMBALANCED: "));
+  EXPECT_THAT(page, HasSubstr("forward  20 ms    1 GiB"));
+  status["figures"]["memory_imbalance"] = 0.04;
+  EXPECT_THAT(status_page(status), Not(HasSubstr("IMBALANCED")));
+}
+
 TEST(StatusPage, OfAJobThatIsOverNothingIsHeardOrAwaited) {
   auto over = kStatus;
   over["state"] = "stopped";

@@ -32,7 +32,7 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
       [&](const std::string& line) { lines.push_back(line); });
   for (std::uint64_t step = 1; step <= 10; ++step) {
     teller.entered("forward");
-    teller.completed({step, 2.5, 1.5, step == 2 ? 4 : 0.4, 0.1, {}, 640});
+    teller.completed({step, 2.5, 1.5, step == 10 ? 4 : 0.4, 0.1, {}, 640, 0.2});
   }
   EXPECT_THAT(lines, testing::ElementsAre(testing::StartsWith("step 1/10"),
                                           testing::StartsWith("step 4/10  loss 2.5  tokens/s 250"),
@@ -45,6 +45,7 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
   EXPECT_EQ(told[3].waiting, 0.1);
   EXPECT_EQ(told[3].figures.gradient_norm, 1.5);
   EXPECT_EQ(told[3].figures.bytes_sent, 640u);
+  EXPECT_EQ(told[3].figures.collective_seconds, 0.2);
   EXPECT_EQ(told[3].figures.memory_peak_bytes, 1u << 21);
   EXPECT_EQ(told[3].figures.gemm_flops_per_second, 0) << "not before the first steps are done";
   EXPECT_EQ(told[5].figures.gemm_flops_per_second, 5e10);
