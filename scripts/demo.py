@@ -158,6 +158,8 @@ class Demo:
         say(f"the job ended with code {code}: dlaunch status")
         print(self.command("status", JOB).stdout, end="")
         status = self.status() or {"incidents": [], "state": "unknown"}
+        say("where the time went: dlaunch report")
+        print(self.command("report", JOB).stdout, end="")
         say("what happened")
         for incident in status["incidents"]:
             print(f"  {incident['sentence']}")
