@@ -82,6 +82,8 @@ class Loop {
     return {training_.model,
             training_.placement.whole(),
             training_.communicator,
+            training_.copy,
+            training_.copies,
             training_.abort,
             training_.settings.logical_batches,
             [this](std::size_t slot, std::uint32_t micro_batch) {
@@ -103,9 +105,7 @@ class Loop {
                  computed.error());
       return;
     }
-    // Where all keep all values, one rank's squares are those of all.
-    if (engine_->keeps_all() && training_.communicator.rank().value > 0) return;
-    add_squares(training_.placement.kept(), engine_->gradients(), squares);
+    if (engine_->counts()) add_squares(training_.placement.kept(), engine_->gradients(), squares);
   }
 
   /// One small message per step carries the loss and every request, so that all ranks act at the

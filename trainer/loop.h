@@ -80,6 +80,8 @@ struct Training {
   Mailbox& mailbox;
   Saver& saver;
   Observer& observer;
+  comm::Communicator* copy = nullptr;  ///< as EngineHands has them
+  comm::Communicator* copies = nullptr;
 };
 
 struct Finished {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/json_fields.h"
+#include "trainer/comm/lanes.h"
 
 namespace dlaunch::trainer {
 
@@ -106,9 +107,12 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   reader.text("strategy", strategy);
   if (strategy == "fsdp") {
     settings.strategy = Strategy::fsdp;
+  } else if (strategy == "hsdp") {
+    settings.strategy = Strategy::hsdp;
   } else if (strategy != "ddp") {
-    reader.complain("strategy", "“" + strategy + "” is not available yet");
+    reader.complain("strategy", "“" + strategy + "” is none of ddp, fsdp and hsdp");
   }
+  reader.whole("shard_size", settings.shard_size, 1, comm::kWorldSizeMax);
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);
   if (!std::has_single_bit(settings.logical_batches)) {

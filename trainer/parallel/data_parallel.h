@@ -13,7 +13,7 @@ class DataParallel final : public GradientEngine {
 
   [[nodiscard]] EngineResult<void> compute(ExactSum& losses) override;
   [[nodiscard]] std::span<float> gradients() override { return reducer_.gradients(); }
-  [[nodiscard]] bool keeps_all() const override { return true; }
+  [[nodiscard]] bool counts() const override { return hands_.communicator.rank().value == 0; }
   [[nodiscard]] nanoseconds waited() const override { return waited_; }
   [[nodiscard]] ParameterBytes gathered() const override { return {}; }
 

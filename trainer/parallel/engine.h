@@ -21,8 +21,12 @@ namespace dlaunch::trainer {
 /// What an engine works with; all outlive it.
 struct EngineHands {
   Model& model;
-  const ParameterLayout& layout;  ///< of the whole model
-  comm::Communicator& communicator;
+  const ParameterLayout& layout;     ///< of the whole model
+  comm::Communicator& communicator;  ///< of all ranks
+  /// Of the ranks that share this rank's copy of the state, and of those that keep the same shard
+  /// of all copies; null: all ranks share one copy.
+  comm::Communicator* copy = nullptr;
+  comm::Communicator* copies = nullptr;
   comm::AbortFlag& abort;
   std::uint32_t logical_batches = 1;
   /// Fills the slot with a micro-batch of the present step; valid until the slot is filled again.
@@ -53,8 +57,8 @@ class GradientEngine {
   [[nodiscard]] virtual EngineResult<void> compute(ExactSum& losses) = 0;
   /// Of the values that this rank keeps, laid out as its state is.
   [[nodiscard]] virtual std::span<float> gradients() = 0;
-  /// True: every rank keeps all values, so that what one adds up over them is the whole.
-  [[nodiscard]] virtual bool keeps_all() const = 0;
+  /// False: another rank keeps the same values, and what is added up over all counts them there.
+  [[nodiscard]] virtual bool counts() const = 0;
   /// Time of the last step in which this rank waited for others.
   [[nodiscard]] virtual nanoseconds waited() const = 0;
   [[nodiscard]] virtual ParameterBytes gathered() const = 0;

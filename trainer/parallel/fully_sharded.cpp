@@ -16,10 +16,11 @@ bool contains(std::span<const std::size_t> units, std::size_t unit) {
 
 }  // namespace
 
-FullySharded::FullySharded(EngineHands hands, const ParameterLayout& shard,
+FullySharded::FullySharded(EngineHands hands, const Sharing& sharing, const ParameterLayout& shard,
                            std::span<const float> share, const ReservedArray& values,
                            std::span<const ReservedArray> gradients, bool prefetch)
     : hands_(std::move(hands)),
+      sharing_(sharing),
       shard_(shard),
       share_(share),
       values_(values),
@@ -28,11 +29,15 @@ FullySharded::FullySharded(EngineHands hands, const ParameterLayout& shard,
       rounds_(comm::rounds_for(hands_.logical_batches, hands_.communicator.world_size())),
       gradients_(shard.count) {
   DL_CHECK(slots_.size() == kSlots, "each slot has its gradient");
+  DL_CHECK(copy().world_size() == sharing_.shard_size, "a copy is shared by its group");
+  DL_CHECK((hands_.copies == nullptr ? 1 : hands_.copies->world_size()) == sharing_.copies(),
+           "all copies are met");
   const auto& units = hands_.layout.units;
   for (std::size_t i = 0; i < units.size(); ++i) {
-    units_.push_back({partition_of(hands_.layout, units[i], hands_.communicator.world_size()),
+    units_.push_back({partition_of(hands_.layout, units[i], sharing_),
                       comm::TreeFold(shard.units[i].count),
                       false,
+                      {},
                       {},
                       {}});
     std::vector<std::size_t> reads = {i};
@@ -49,8 +54,9 @@ FullySharded::FullySharded(EngineHands hands, const ParameterLayout& shard,
 FullySharded::~FullySharded() {
   for (const auto& unit : units_) {
     for (const auto& ticket : {unit.gathering, unit.reducing}) {
-      if (ticket) static_cast<void>(hands_.communicator.wait(*ticket));
+      if (ticket) static_cast<void>(copy().wait(*ticket));
     }
+    if (unit.replicating) static_cast<void>(hands_.copies->wait(*unit.replicating));
   }
 }
 
@@ -84,7 +90,8 @@ EngineResult<void> FullySharded::run_round(std::uint32_t round, ExactSum& losses
     if (auto done = run(visit, losses); !done) return done;
     drop_all_but(next);
   }
-  return finish_reducing();
+  if (auto done = finish_reducing(); !done) return done;
+  return finish_replicating();
 }
 
 EngineResult<void> FullySharded::run(const Visit& visit, ExactSum& losses) {
@@ -111,11 +118,11 @@ EngineResult<void> FullySharded::gather(std::span<const std::size_t> units) {
     if (shared.present) continue;
     const auto whole = part(values_, unit);
     auto mine = share_.subspan(shard_.units[unit].first);
-    for (const auto& range : shared.partition.of(hands_.communicator.rank())) {
+    for (const auto& range : shared.partition.of(copy().rank())) {
       std::ranges::copy(mine.first(range.count), whole.subspan(range.first).begin());
       mine = mine.subspan(range.count);
     }
-    const auto ticket = hands_.communicator.start_all_gather(whole, shared.partition);
+    const auto ticket = copy().start_all_gather(whole, shared.partition);
     if (!ticket) return tl::unexpected<EngineTrouble>(ticket.error());
     shared.gathering = *ticket;
     shared.present = true;
@@ -129,7 +136,7 @@ EngineResult<void> FullySharded::await_gathered(std::span<const std::size_t> uni
   for (const auto unit : units) {
     auto& ticket = units_[unit].gathering;
     if (!ticket) continue;
-    if (auto done = wait(*std::exchange(ticket, std::nullopt)); !done) return done;
+    if (auto done = wait(copy(), *std::exchange(ticket, std::nullopt)); !done) return done;
   }
   return {};
 }
@@ -154,7 +161,7 @@ EngineResult<void> FullySharded::start_reducing(std::size_t unit) {
     release(slots_[1], unit);
   }
   auto& shared = units_[unit];
-  const auto ticket = hands_.communicator.start_reduce_scatter(gradient, shared.partition);
+  const auto ticket = copy().start_reduce_scatter(gradient, shared.partition);
   if (!ticket) return tl::unexpected<EngineTrouble>(ticket.error());
   shared.reducing = *ticket;
   reducing_ = unit;
@@ -165,26 +172,53 @@ EngineResult<void> FullySharded::finish_reducing() {
   if (!reducing_) return {};
   const auto unit = *std::exchange(reducing_, std::nullopt);
   auto& shared = units_[unit];
-  if (auto done = wait(*std::exchange(shared.reducing, std::nullopt)); !done) return done;
+  if (auto done = wait(copy(), *std::exchange(shared.reducing, std::nullopt)); !done) return done;
   const auto gradient = part(slots_[0], unit);
-  auto mine = gradients().subspan(shard_.units[unit].first, shard_.units[unit].count);
+  const auto mine = share_of_gradient(unit);
   std::size_t packed = 0;
-  for (const auto& range : shared.partition.of(hands_.communicator.rank())) {
+  for (const auto& range : shared.partition.of(copy().rank())) {
     std::ranges::copy(gradient.subspan(range.first, range.count), mine.subspan(packed).begin());
     packed += range.count;
   }
-  if (shared.rounds.leaves() + 1 < rounds_) {
-    shared.rounds.add(mine);
-  } else {
-    shared.rounds.finish(mine);
-  }
   release(slots_[0], unit);
+  if (hands_.copies == nullptr) {
+    fold(unit);
+    return {};
+  }
+  if (auto done = finish_replicating(); !done) return done;
+  const auto ticket = hands_.copies->start_all_reduce(mine);
+  if (!ticket) return tl::unexpected<EngineTrouble>(ticket.error());
+  shared.replicating = *ticket;
+  replicating_ = unit;
   return {};
 }
 
-EngineResult<void> FullySharded::wait(comm::Ticket ticket) {
+EngineResult<void> FullySharded::finish_replicating() {
+  if (!replicating_) return {};
+  const auto unit = *std::exchange(replicating_, std::nullopt);
+  auto& ticket = units_[unit].replicating;
+  if (auto done = wait(*hands_.copies, *std::exchange(ticket, std::nullopt)); !done) return done;
+  fold(unit);
+  return {};
+}
+
+void FullySharded::fold(std::size_t unit) {
+  auto& rounds = units_[unit].rounds;
+  const auto mine = share_of_gradient(unit);
+  if (rounds.leaves() + 1 < rounds_) {
+    rounds.add(mine);
+  } else {
+    rounds.finish(mine);
+  }
+}
+
+std::span<float> FullySharded::share_of_gradient(std::size_t unit) {
+  return gradients().subspan(shard_.units[unit].first, shard_.units[unit].count);
+}
+
+EngineResult<void> FullySharded::wait(comm::Communicator& among, comm::Ticket ticket) {
   const auto begun = trainer_now();
-  const auto done = hands_.communicator.wait(ticket);
+  const auto done = among.wait(ticket);
   waited_ += trainer_now() - begun;
   if (!done) return tl::unexpected<EngineTrouble>(done.error());
   return {};

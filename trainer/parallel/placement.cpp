@@ -11,8 +11,11 @@ namespace dlaunch::trainer {
 Result<Placement> Placement::make(const TrainerSettings& settings, std::uint32_t world_size,
                                   Rank rank) {
   auto whole = layout_of(settings.model);
-  if (settings.strategy == Strategy::ddp) return Placement(whole, whole);
-  Placement placement(whole, shard_of(whole, world_size, rank));
+  if (settings.strategy == Strategy::ddp) return Placement({world_size, 1}, whole, whole);
+  const bool hybrid = settings.strategy == Strategy::hsdp;
+  const auto sharing = make_sharing(world_size, hybrid ? settings.shard_size : world_size);
+  if (!sharing) return tl::unexpected(sharing.error());
+  Placement placement(*sharing, whole, shard_of(whole, *sharing, rank));
   placement.prefetch_ = settings.prefetch;
   auto values = ReservedArray::make(whole.count);
   if (!values) return tl::unexpected(values.error());
@@ -28,7 +31,7 @@ Result<Placement> Placement::make(const TrainerSettings& settings, std::uint32_t
 std::unique_ptr<GradientEngine> Placement::make_engine(EngineHands hands,
                                                        std::span<const float> state_values) {
   if (!gathered_) return std::make_unique<DataParallel>(std::move(hands));
-  return std::make_unique<FullySharded>(std::move(hands), kept_, state_values, *gathered_,
+  return std::make_unique<FullySharded>(std::move(hands), sharing_, kept_, state_values, *gathered_,
                                         gradients_, prefetch_);
 }
 

@@ -12,14 +12,18 @@
 #include "trainer/io/reserved_array.h"
 #include "trainer/model/parameters.h"
 #include "trainer/parallel/engine.h"
+#include "trainer/parallel/sharing.h"
 #include "trainer/settings.h"
 
 namespace dlaunch::trainer {
 
 class Placement {
  public:
+  /// `errc::invalid_argument`: the ranks cannot share copies as the settings want it.
   [[nodiscard]] static Result<Placement> make(const TrainerSettings& settings,
                                               std::uint32_t world_size, Rank rank);
+
+  [[nodiscard]] const Sharing& sharing() const { return sharing_; }
 
   /// Of the model, and of the values, moments and gradients that this rank keeps.
   [[nodiscard]] const ParameterLayout& whole() const { return whole_; }
@@ -33,13 +37,14 @@ class Placement {
                                                             std::span<const float> state_values);
 
  private:
-  Placement(ParameterLayout whole, ParameterLayout kept)
-      : whole_(std::move(whole)), kept_(std::move(kept)) {}
+  Placement(const Sharing& sharing, ParameterLayout whole, ParameterLayout kept)
+      : sharing_(sharing), whole_(std::move(whole)), kept_(std::move(kept)) {}
 
+  Sharing sharing_;
   ParameterLayout whole_, kept_;
   bool prefetch_ = true;
-  std::optional<ReservedArray> gathered_;  ///< FSDP: addresses of all values
-  std::vector<ReservedArray> gradients_;   ///< FSDP: of all gradients, per slot
+  std::optional<ReservedArray> gathered_;  ///< FSDP, HSDP: addresses of all values
+  std::vector<ReservedArray> gradients_;   ///< likewise of all gradients, per slot
 };
 
 }  // namespace dlaunch::trainer

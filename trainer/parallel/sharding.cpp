@@ -7,7 +7,20 @@
 
 namespace dlaunch::trainer {
 
-ParameterLayout shard_of(const ParameterLayout& whole, std::uint32_t world_size, Rank rank) {
+namespace {
+
+checkpoint::RowRange rows_of_shard(std::uint64_t rows, const Sharing& sharing,
+                                   std::uint32_t shard) {
+  const auto first = shard * sharing.copies();
+  const auto begin = checkpoint::rows_of_rank(rows, sharing.world_size, Rank{first});
+  const auto last =
+      checkpoint::rows_of_rank(rows, sharing.world_size, Rank{first + sharing.copies() - 1});
+  return {begin.first, last.first + last.count - begin.first};
+}
+
+}  // namespace
+
+ParameterLayout shard_of(const ParameterLayout& whole, const Sharing& sharing, Rank rank) {
   ParameterLayout shard = whole;
   shard.count = 0;
   for (auto& unit : shard.units) {
@@ -15,7 +28,7 @@ ParameterLayout shard_of(const ParameterLayout& whole, std::uint32_t world_size,
     for (std::size_t i = 0; i < unit.parameters; ++i) {
       auto& parameter = shard.parameters[unit.first_parameter + i];
       const std::size_t row_values = parameter.row_values();
-      const auto rows = checkpoint::rows_of_rank(parameter.rows, world_size, rank);
+      const auto rows = rows_of_shard(parameter.rows, sharing, sharing.shard_of(rank).value);
       parameter.first_row = rows.first;
       parameter.rows = rows.count;
       parameter.first = shard.count;
@@ -28,14 +41,14 @@ ParameterLayout shard_of(const ParameterLayout& whole, std::uint32_t world_size,
 }
 
 comm::Partition partition_of(const ParameterLayout& whole, const Unit& unit,
-                             std::uint32_t world_size) {
-  std::vector<std::vector<comm::ValueRange>> owned(world_size);
-  for (std::uint32_t rank = 0; rank < world_size; ++rank) {
+                             const Sharing& sharing) {
+  std::vector<std::vector<comm::ValueRange>> owned(sharing.shard_size);
+  for (std::uint32_t shard = 0; shard < sharing.shard_size; ++shard) {
     for (std::size_t i = 0; i < unit.parameters; ++i) {
       const auto& parameter = whole.parameters[unit.first_parameter + i];
       const std::size_t row_values = parameter.row_values();
-      const auto rows = checkpoint::rows_of_rank(parameter.rows, world_size, Rank{rank});
-      owned[rank].push_back(
+      const auto rows = rows_of_shard(parameter.rows, sharing, shard);
+      owned[shard].push_back(
           {parameter.first - unit.first + rows.first * row_values, rows.count * row_values});
     }
   }
