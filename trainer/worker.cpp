@@ -70,6 +70,7 @@ class Worker {
     tell_phase("connect");
     const auto connected = member_->connect(listener, mailbox_.abort_flag());
     if (!connected) return end(connected.error());
+    say(member_->communicator().links_sentence());
     link_.send(generation_, message::Connected{});
     tell_phase("restore");
     const auto restored =

@@ -5,7 +5,8 @@
 namespace dlaunch::comm {
 namespace {
 
-// magic 4, kind 1, failure kind 1, zero 2, phase 4, suspect + 1 4, sequence 8, payload 8, total 8
+// magic 4, kind 1, failure kind 1, zero 2, phase 4, group or suspect + 1 4, sequence 8, payload 8,
+// total 8
 constexpr std::uint32_t kMagic = 0x6d726664;  // "dfrm" in memory order
 constexpr std::uint8_t kLeaving = 255;
 
@@ -16,6 +17,7 @@ FrameBytes encode(const Frame& frame) {
   put(std::span<std::byte>(bytes), 0, kMagic);
   put(std::span<std::byte>(bytes), 4, static_cast<std::uint8_t>(frame.operation));
   put(std::span<std::byte>(bytes), 8, frame.phase);
+  put(std::span<std::byte>(bytes), 12, frame.group);
   put(std::span<std::byte>(bytes), 16, frame.sequence);
   put(std::span<std::byte>(bytes), 24, frame.payload);
   put(std::span<std::byte>(bytes), 32, frame.total);
@@ -47,12 +49,13 @@ std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes)
   if (get<std::uint32_t>(bytes, 0) != kMagic) return std::nullopt;
   const auto operation = get<std::uint8_t>(bytes, 4);
   if (operation < static_cast<std::uint8_t>(Operation::all_reduce) ||
-      operation > static_cast<std::uint8_t>(Operation::all_gather)) {
+      operation > static_cast<std::uint8_t>(kLastOperation)) {
     return std::nullopt;
   }
   Frame frame;
   frame.operation = static_cast<Operation>(operation);
   frame.phase = get<std::uint32_t>(bytes, 8);
+  frame.group = get<std::uint32_t>(bytes, 12);
   frame.sequence = get<std::uint64_t>(bytes, 16);
   frame.payload = get<std::uint64_t>(bytes, 24);
   frame.total = get<std::uint64_t>(bytes, 32);
@@ -61,7 +64,8 @@ std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes)
 
 std::string describe(const Frame& frame) {
   return std::string(name_of(frame.operation)) + " " + std::to_string(frame.sequence) + " of " +
-         std::to_string(frame.total) + " bytes";
+         std::to_string(frame.total) + " bytes" +
+         (frame.group == 0 ? "" : " in group " + std::to_string(frame.group));
 }
 
 }  // namespace dlaunch::comm

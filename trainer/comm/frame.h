@@ -19,6 +19,7 @@ constexpr std::size_t kFrameBytes = 40;
 /// its first bytes.
 struct Frame {
   Operation operation{};
+  std::uint32_t group = 0;  ///< its number
   std::uint32_t phase = 0;  ///< counts the exchanges within one operation
   std::uint64_t sequence = 0;
   std::uint64_t payload = 0;  ///< bytes that follow
@@ -41,7 +42,7 @@ using FrameBytes = std::array<std::byte, kFrameBytes>;
 /// nullopt: not a frame of this protocol.
 [[nodiscard]] std::optional<Frame> decode_frame(std::span<const std::byte, kFrameBytes> bytes);
 
-/// "all-reduce 812 of 4096 bytes"
+/// "all-reduce 812 of 4096 bytes", in a part of the mesh also "in group 2"
 [[nodiscard]] std::string describe(const Frame& frame);
 
 }  // namespace dlaunch::comm

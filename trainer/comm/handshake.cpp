@@ -16,7 +16,7 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x68736d686c6e6164;  // "danlhmsh" in memory order
-constexpr std::uint32_t kMeshVersion = 1;
+constexpr std::uint32_t kMeshVersion = 2;
 
 // hello: magic 8, version 4, from 4, to 4, world size 4, generation 8, nonce 32
 constexpr std::size_t kHelloBytes = 64;

@@ -49,4 +49,9 @@ TreeNode micro_batches_of_rank(std::uint32_t logical_batches, std::uint32_t worl
   return {lanes.first * rounds, lanes.count * rounds};
 }
 
+bool shard_size_fits(std::uint32_t world_size, std::uint32_t shard_size) {
+  if (shard_size == world_size) return true;
+  return std::has_single_bit(shard_size) && world_size % shard_size == 0;
+}
+
 }  // namespace dlaunch::comm

@@ -39,4 +39,9 @@ constexpr std::uint32_t kLogicalBatchesMax = 1u << 20;
 [[nodiscard]] TreeNode micro_batches_of_rank(std::uint32_t logical_batches,
                                              std::uint32_t world_size, Rank rank);
 
+/// In blocks (HSDP): summing within each block of `shard_size` ranks and then over the blocks gives
+/// the tree of all ranks. True if the size divides the ranks and is a power of two: the first
+/// (lanes - ranks) ranks, which have two lanes, are then whole blocks, and each block is one node.
+[[nodiscard]] bool shard_size_fits(std::uint32_t world_size, std::uint32_t shard_size);
+
 }  // namespace dlaunch::comm

@@ -18,15 +18,24 @@ const char* name_of(Operation operation) {
       return "reduce-scatter";
     case Operation::all_gather:
       return "all-gather";
+    case Operation::all_to_all:
+      return "all-to-all";
+    case Operation::message:
+      return "message";
+    case Operation::comparison:
+      return "comparison before operation";
+    case Operation::share_memory:
+      return "exchange of shared memory";
   }
   return "unknown operation";
 }
 
-void Recorder::enter(Instant now, std::uint64_t sequence, Operation operation,
-                     std::uint64_t bytes) {
+void Recorder::enter(Instant now, const std::string& group, std::uint64_t sequence,
+                     Operation operation, std::uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   if (records_.size() == kRecordsMax) records_.pop_front();
-  records_.push_back({sequence, operation, bytes, now, std::nullopt});
+  records_.push_back({group, sequence, operation, bytes, now, std::nullopt});
+  ++entered_;
 }
 
 void Recorder::finish(Instant now) {
@@ -44,10 +53,10 @@ double Recorder::seconds() const {
 CollectiveState Recorder::state() const {
   const std::lock_guard lock(mutex_);
   CollectiveState state;
-  state.group = group_;
   state.recent.assign(records_.begin(), records_.end());
+  state.sequence = entered_;
   if (!records_.empty()) {
-    state.sequence = records_.back().sequence;
+    state.group = records_.back().group;
     state.entered = !records_.back().done.has_value();
   }
   return state;

@@ -99,6 +99,15 @@ std::span<float> TreeFold::sum() {
   return levels_[static_cast<std::size_t>(std::countr_zero(leaves_))];
 }
 
+void add_values(std::span<float> into, std::span<const std::byte> values) {
+  DL_CHECK(values.size() == into.size_bytes(), "only equal lengths are added");
+  using AnyAddress [[gnu::aligned(1), gnu::may_alias]] = float;
+  float* const sums = into.data();
+  const auto* const from = reinterpret_cast<const AnyAddress*>(values.data());
+  const std::size_t count = into.size();
+  for (std::size_t i = 0; i < count; ++i) sums[i] += from[i];
+}
+
 double tree_sum(std::span<const double> leaves) {
   DL_CHECK(std::has_single_bit(leaves.size()), "only a power of two of leaves is one node");
   std::vector<double> level(leaves.begin(), leaves.end());

@@ -31,6 +31,9 @@ class TreeFold {
   std::vector<std::vector<float>> levels_;  ///< levels_[k] holds a node of 2^k leaves
 };
 
+/// into[i] += values[i], where the values lie at any address: four bytes of them each.
+void add_values(std::span<float> into, std::span<const std::byte> values);
+
 /// The same for a few doubles (losses), at once.
 [[nodiscard]] double tree_sum(std::span<const double> leaves);
 

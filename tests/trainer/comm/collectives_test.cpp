@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
+#include <tuple>
 
 #include "tests/trainer/comm/mesh_fixture.h"
 #include "tests/trainer/comm/reference_tree.h"
@@ -19,13 +21,30 @@ Values node_of(const Communicator& mesh, const std::vector<Values>& leaves) {
   return reference_sum(leaves, node.first, node.count);
 }
 
-class Collectives : public testing::TestWithParam<std::uint32_t> {};
+/// Number of ranks, and how they reach each other.
+using Meshes = std::tuple<std::uint32_t, LinkKind>;
+
+class Collectives : public testing::TestWithParam<Meshes> {
+ protected:
+  [[nodiscard]] static std::uint32_t ranks() { return std::get<0>(GetParam()); }
+  [[nodiscard]] static TestMesh mesh_of() { return TestMesh(ranks(), std::get<1>(GetParam())); }
+};
+
+std::string name_of_mesh(const testing::TestParamInfo<Meshes>& info) {
+  return name_of(std::get<1>(info.param)) + "_" + std::to_string(std::get<0>(info.param));
+}
+
+class AnyLinks : public testing::TestWithParam<LinkKind> {};
+
+std::string name_of_links(const testing::TestParamInfo<LinkKind>& info) {
+  return name_of(info.param);
+}
 
 TEST_P(Collectives, ReduceToTheCanonicalTreeWhateverTheNumberOfRanks) {
   for (const std::size_t values : {0UL, 1UL, 5UL, 4099UL}) {
     const auto leaves = uneven_leaves(32, values);
     const Values expected = reference_sum(leaves, 0, 32);
-    TestMesh mesh(GetParam());
+    TestMesh mesh = mesh_of();
     mesh.run([&](Communicator& rank) {
       Values buffer = node_of(rank, leaves);
       const auto done = rank.all_reduce(buffer);
@@ -39,7 +58,7 @@ TEST_P(Collectives, ReduceInRoundsToTheSameTree) {
   constexpr std::uint32_t kBatches = 64;
   const auto leaves = uneven_leaves(kBatches, 1000);
   const Values expected = reference_sum(leaves, 0, kBatches);
-  TestMesh mesh(GetParam());
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     TreeFold rounds(1000);
     for (std::uint32_t round = 0; round < rounds_for(kBatches, rank.world_size()); ++round) {
@@ -67,8 +86,8 @@ Partition rows_partition(std::uint32_t ranks) {
 TEST_P(Collectives, ReduceScatterGivesEachOwnerItsPartOfTheCanonicalTree) {
   const auto leaves = uneven_leaves(32, 5032);
   const Values expected = reference_sum(leaves, 0, 32);
-  const Partition partition = rows_partition(GetParam());
-  TestMesh mesh(GetParam());
+  const Partition partition = rows_partition(ranks());
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     Values buffer = node_of(rank, leaves);
     const auto done = rank.reduce_scatter(buffer, partition);
@@ -82,8 +101,8 @@ TEST_P(Collectives, ReduceScatterGivesEachOwnerItsPartOfTheCanonicalTree) {
 }
 
 TEST_P(Collectives, AllGatherGivesEverybodyWhatEachOwns) {
-  const Partition partition = rows_partition(GetParam());
-  TestMesh mesh(GetParam());
+  const Partition partition = rows_partition(ranks());
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     Values buffer(5040, -1.0F);
     for (const auto& range : partition.of(rank.rank())) {
@@ -106,27 +125,26 @@ TEST_P(Collectives, AllGatherGivesEverybodyWhatEachOwns) {
 }
 
 TEST_P(Collectives, SendNoMoreThanTwiceTheBufferLessTheOwnShare) {
-  const std::uint32_t ranks = GetParam();
   constexpr std::size_t kValues = 100'000;
-  TestMesh mesh(ranks);
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     Values buffer(kValues, 1.0F);
     const std::uint64_t before = rank.bytes_sent();
     ASSERT_TRUE(rank.all_reduce(buffer));
     const std::uint64_t sent = rank.bytes_sent() - before;
-    const double bound = 2.0 * (ranks - 1) / ranks * kValues * sizeof(float);
+    const double bound = 2.0 * (ranks() - 1) / ranks() * kValues * sizeof(float);
     // Chunks may differ by one value, and each of the 2 (n - 1) messages has a head.
-    EXPECT_LE(static_cast<double>(sent), bound + 2.0 * (ranks - 1) * (kFrameBytes + 4));
-    EXPECT_EQ(buffer.front(), static_cast<float>(ranks));
+    EXPECT_LE(static_cast<double>(sent), bound + 2.0 * (ranks() - 1) * (kFrameBytes + 4));
+    EXPECT_EQ(buffer.front(), static_cast<float>(ranks()));
   });
 }
 
 TEST_P(Collectives, AddScalarsInTreeOrderAndCombineFlags) {
-  const std::uint32_t ranks = GetParam();
+  const std::uint32_t ranks = Collectives::ranks();
   std::vector<double> leaves;
   for (std::uint32_t i = 0; i < 32; ++i) leaves.push_back(i % 2 == 0 ? 1e17 / (i + 1) : 1.0 + i);
   const double expected = tree_sum(leaves);
-  TestMesh mesh(ranks);
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     const TreeNode node = micro_batches_of_rank(32, ranks, rank.rank());
     Scalars mine;
@@ -142,7 +160,7 @@ TEST_P(Collectives, AddScalarsInTreeOrderAndCombineFlags) {
 }
 
 TEST_P(Collectives, BroadcastTheRootsBytesAndMeetAtBarriers) {
-  TestMesh mesh(GetParam());
+  TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     for (std::uint32_t root = 0; root < rank.world_size(); ++root) {
       std::vector<std::byte> bytes(1000, static_cast<std::byte>(rank.rank().value));
@@ -153,11 +171,15 @@ TEST_P(Collectives, BroadcastTheRootsBytesAndMeetAtBarriers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(WorldSizes, Collectives, testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 24));
+INSTANTIATE_TEST_SUITE_P(Meshes, Collectives,
+                         testing::Combine(testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 24),
+                                          testing::ValuesIn(kLinkKinds)),
+                         name_of_mesh);
+INSTANTIATE_TEST_SUITE_P(Kinds, AnyLinks, testing::ValuesIn(kLinkKinds), name_of_links);
 
-TEST(AllReduce, WorksInPiecesWhenTheBufferIsLargerThanTheScratch) {
+TEST_P(AnyLinks, AllReduceWorksInPiecesWhenTheBufferIsLargerThanTheScratch) {
   constexpr std::size_t kValues = 2 * kPieceValues + 12'345;
-  TestMesh mesh(3);
+  TestMesh mesh(3, GetParam());
   mesh.run([&](Communicator& rank) {
     Values buffer(kValues);
     for (std::size_t i = 0; i < kValues; ++i) {
@@ -171,10 +193,10 @@ TEST(AllReduce, WorksInPiecesWhenTheBufferIsLargerThanTheScratch) {
   });
 }
 
-TEST(ReduceScatter, SendsHalfOfWhatAnAllReduceSends) {
+TEST_P(AnyLinks, ReduceScatterSendsHalfOfWhatAnAllReduceSends) {
   constexpr std::size_t kValues = 100'000;
   const auto partition = Partition::even(kValues, 4);
-  TestMesh mesh(4);
+  TestMesh mesh(4, GetParam());
   mesh.run([&](Communicator& rank) {
     Values buffer(kValues, 1.0F);
     const std::uint64_t before = rank.bytes_sent();
@@ -183,9 +205,9 @@ TEST(ReduceScatter, SendsHalfOfWhatAnAllReduceSends) {
   });
 }
 
-TEST(AllReduce, RunsWhileTheCallerComputesAndFinishesInOrder) {
+TEST_P(AnyLinks, AllReduceRunsWhileTheCallerComputesAndFinishesInOrder) {
   constexpr std::size_t kBuckets = 40;
-  TestMesh mesh(4);
+  TestMesh mesh(4, GetParam());
   mesh.run([&](Communicator& rank) {
     std::vector<Values> buckets(kBuckets, Values(1000, 1.0F));
     std::vector<Ticket> tickets;

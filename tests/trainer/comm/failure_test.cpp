@@ -17,10 +17,18 @@ using testing::HasSubstr;
 
 constexpr milliseconds kShortLimit = 300ms;
 
-TEST(Failure, OfAPeerKilledInTheMiddleOfAnAllReduceNamesIt) {
+class Failures : public testing::TestWithParam<LinkKind> {};
+
+std::string name_of_links(const testing::TestParamInfo<LinkKind>& info) {
+  return name_of(info.param);
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, Failures, testing::ValuesIn(kLinkKinds), name_of_links);
+
+TEST_P(Failures, OfAPeerKilledInTheMiddleOfAnAllReduceNamesIt) {
   // More than the kernel's socket buffers hold, so that both are in the middle for certain.
   constexpr std::size_t kValues = 32 * 1024 * 1024;
-  TestMesh mesh(2);
+  TestMesh mesh(2, GetParam());
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -50,8 +58,8 @@ TEST(Failure, OfAPeerKilledInTheMiddleOfAnAllReduceNamesIt) {
   EXPECT_THAT(done.error().error.doing, HasSubstr("closed the connection during all-reduce 2"));
 }
 
-TEST(Failure, KillsTheCommunicatorForGood) {
-  TestMesh mesh(2);
+TEST_P(Failures, KillTheCommunicatorForGood) {
+  TestMesh mesh(2, GetParam());
   mesh.run([](Communicator& rank) {
     if (rank.rank() == Rank{1}) return;
     const auto first = rank.barrier();
@@ -66,8 +74,8 @@ TEST(Failure, KillsTheCommunicatorForGood) {
   });
 }
 
-TEST(Failure, ReachesOperationsThatWaitInTheQueue) {
-  TestMesh mesh(2);
+TEST_P(Failures, ReachOperationsThatWaitInTheQueue) {
+  TestMesh mesh(2, GetParam());
   mesh.run([](Communicator& rank) {
     if (rank.rank() == Rank{1}) return;
     std::vector<std::vector<float>> buffers(10, std::vector<float>(100));
@@ -81,8 +89,8 @@ TEST(Failure, ReachesOperationsThatWaitInTheQueue) {
   });
 }
 
-TEST(Abort, WakesEveryWaiter) {
-  TestMesh mesh(4);
+TEST_P(Failures, WakeEveryWaiterAtTheAbort) {
+  TestMesh mesh(4, GetParam());
   std::atomic<int> waiting{0};
   mesh.run([&](Communicator& rank) {
     if (rank.rank() == Rank{3}) {
@@ -123,8 +131,8 @@ TEST(Abort, KeepsItsFirstReason) {
   EXPECT_EQ(flag.reason(), "first");
 }
 
-TEST(Limit, NamesTheRankThatDidNotCome) {
-  TestMesh mesh(3);
+TEST_P(Failures, NameTheRankThatDidNotCome) {
+  TestMesh mesh(3, GetParam());
   std::atomic<int> gave_up{0};
   const auto settings = [&](std::uint32_t rank) {
     MeshSettings changed = mesh.settings(rank);
@@ -146,8 +154,8 @@ TEST(Limit, NamesTheRankThatDidNotCome) {
   });
 }
 
-TEST(Mismatch, IsFoundWhenRanksAreInDifferentOperations) {
-  TestMesh mesh(2);
+TEST_P(Failures, FindRanksInDifferentOperations) {
+  TestMesh mesh(2, GetParam());
   mesh.run([](Communicator& rank) {
     std::vector<float> buffer(100);
     const bool first = rank.rank() == Rank{0};
@@ -158,8 +166,8 @@ TEST(Mismatch, IsFoundWhenRanksAreInDifferentOperations) {
   });
 }
 
-TEST(Mismatch, IsFoundWhenBuffersDifferInSize) {
-  TestMesh mesh(2);
+TEST_P(Failures, FindBuffersThatDifferInSize) {
+  TestMesh mesh(2, GetParam());
   mesh.run([](Communicator& rank) {
     std::vector<float> buffer(100 + rank.rank().value);
     const auto done = rank.all_reduce(buffer);
@@ -168,9 +176,10 @@ TEST(Mismatch, IsFoundWhenBuffersDifferInSize) {
   });
 }
 
-TEST(Regroup, WorksOnTheSameListenersWithTheRanksThatAreLeft) {
-  TestMesh first(3);
+TEST_P(Failures, AreOverOnceTheRanksThatAreLeftRegroupOnTheSameListeners) {
+  TestMesh first(3, GetParam());
   first.run([&](Communicator& rank) {
+    ASSERT_TRUE(rank.barrier()) << "all are connected before the first goes";
     if (rank.rank() == Rank{2}) return;
     EXPECT_FALSE(rank.barrier());
   });

@@ -11,9 +11,15 @@ Token test_token(const std::string& text) {
   return {bytes.begin(), bytes.end()};
 }
 
-TestMesh::TestMesh(std::uint32_t world_size) {
+std::string name_of(LinkKind kind) {
+  constexpr const char* kNames[] = {"tcp", "shm", "mixed"};
+  return kNames[static_cast<int>(kind)];
+}
+
+TestMesh::TestMesh(std::uint32_t world_size, LinkKind kind) : kind_(kind) {
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    auto listener = MeshListener::open("127.0.0.1");
+    const std::uint32_t host = kind == LinkKind::mixed ? rank / 2 : 0;
+    auto listener = MeshListener::open("127.0.0." + std::to_string(1 + host));
     if (!listener) throw std::runtime_error(listener.error().text());
     listeners_.push_back(std::move(*listener));
     aborts_.push_back(std::make_shared<AbortFlag>());
@@ -28,8 +34,10 @@ MeshSettings TestMesh::settings(std::uint32_t rank) const {
   settings.generation = Generation{7};
   settings.connect_limit = kSoon;
   settings.operation_limit = kSoon;
+  settings.share_memory = kind_ != LinkKind::tcp;
   for (std::uint32_t other = 0; other < world_size(); ++other) {
-    settings.endpoints.push_back({Rank{other}, "127.0.0.1", listeners_[other].port()});
+    settings.endpoints.push_back(
+        {Rank{other}, listeners_[other].address(), listeners_[other].port()});
   }
   return settings;
 }

@@ -14,9 +14,18 @@ namespace dlaunch::comm {
 /// One generous deadline for everything that must happen.
 constexpr milliseconds kSoon = 30s;
 
+/// How ranks reach each other: what holds for collectives and failures holds with each.
+enum class LinkKind {
+  tcp,
+  shm,
+  mixed,  ///< two ranks a host
+};
+constexpr LinkKind kLinkKinds[] = {LinkKind::tcp, LinkKind::shm, LinkKind::mixed};
+[[nodiscard]] std::string name_of(LinkKind kind);
+
 class TestMesh {
  public:
-  explicit TestMesh(std::uint32_t world_size);
+  explicit TestMesh(std::uint32_t world_size, LinkKind kind = LinkKind::shm);
 
   [[nodiscard]] std::uint32_t world_size() const {
     return static_cast<std::uint32_t>(listeners_.size());
@@ -32,6 +41,7 @@ class TestMesh {
            const std::function<void(Communicator&)>& body);
 
  private:
+  LinkKind kind_;
   std::vector<MeshListener> listeners_;
   std::vector<std::shared_ptr<AbortFlag>> aborts_;
 };

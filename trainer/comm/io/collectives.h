@@ -22,8 +22,11 @@ struct Scratch {
   std::vector<Transfer> transfers;
 };
 
+// All are among the ranks of `stage.group`.
+
 /// Each rank owns one chunk: it gets the others' nodes of that chunk, adds all in tree order and
-/// gives everybody the sum. Sends 2 (n - 1) / n of the buffer per rank.
+/// gives everybody the sum; two ranks just give each other all. Sends 2 (n - 1) / n of the buffer
+/// per rank.
 [[nodiscard]] CommResult<void> all_reduce(Exchange& exchange, Stage stage, std::span<float> buffer,
                                           Scratch& scratch);
 /// Leaves the sum over the ranks of each value with its owner; the rest of the buffer is used up.
@@ -39,6 +42,14 @@ struct Scratch {
                                                      const Scalars& mine, Scratch& scratch);
 [[nodiscard]] CommResult<void> broadcast(Exchange& exchange, Stage stage, Rank root,
                                          std::span<std::byte> bytes, Scratch& scratch);
+/// send[r] goes to rank r, receive[r] comes from there.
+[[nodiscard]] CommResult<void> all_to_all(Exchange& exchange, Stage stage, ManyBytes send,
+                                          ManyRooms receive, Scratch& scratch);
+/// One of both ranks sends, the other one receives.
+[[nodiscard]] CommResult<void> send(Exchange& exchange, Stage stage, Rank to,
+                                    std::span<const std::byte> bytes, Scratch& scratch);
+[[nodiscard]] CommResult<void> receive(Exchange& exchange, Stage stage, Rank from,
+                                       std::span<std::byte> bytes, Scratch& scratch);
 [[nodiscard]] CommResult<void> barrier(Exchange& exchange, Stage stage, Scratch& scratch);
 
 }  // namespace dlaunch::comm

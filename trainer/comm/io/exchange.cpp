@@ -1,8 +1,7 @@
 #include "trainer/comm/io/exchange.h"
 
-#include <sys/socket.h>
-
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <utility>
@@ -12,56 +11,67 @@
 namespace dlaunch::comm {
 namespace {
 
-/// Moved for one rank before the next has its turn, so that a fast one does not starve the rest.
-constexpr std::size_t kTurnBytes = 512 * 1024;
 /// Places that one system call reads from or writes to; a block of a model has about a dozen.
 constexpr std::size_t kPartsMax = 32;
-
-std::string name_of(const Stage& stage) {
-  return std::string(name_of(stage.operation)) + " " + std::to_string(stage.sequence);
-}
-
-bool would_block(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
-
-/// The sentence says all; a system code behind it would only puzzle.
-tl::unexpected<CommFailure> failed(FailureKind kind, std::string doing,
-                                   std::optional<Rank> suspect = std::nullopt) {
-  return tl::unexpected(CommFailure{kind, {{}, std::move(doing)}, suspect});
-}
+/// How long a rank looks at shared memory before it sleeps: about what sleeping and waking cost.
+constexpr nanoseconds kSpin = 20us;
 
 int milliseconds_until(Instant deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - trainer_now());
   return static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 1'000'000));
 }
 
+/// Tells the processor that this is a loop that waits.
+void pause_briefly() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 }  // namespace
 
-Exchange::Exchange(Rank self, std::vector<Link> links, std::shared_ptr<AbortFlag> abort)
-    : self_(self), links_(std::move(links)), abort_(std::move(abort)), progress_(links_.size()) {}
+Exchange::Exchange(Rank self, std::vector<std::unique_ptr<Link>> links,
+                   std::shared_ptr<AbortFlag> abort, std::string name)
+    : self_(self), links_(std::move(links)), abort_(std::move(abort)), progress_(links_.size()) {
+  everybody_.name = std::move(name);
+  everybody_.self = self.value;
+  for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
+    const auto& link = links_[rank];
+    everybody_.members.push_back(Rank{rank});
+    names_.push_back(link ? link->name() : "this rank");
+    spins_ = spins_ || (link && link->is_shared_memory());
+  }
+}
+
+std::size_t Exchange::Progress::may_change() const {
+  const std::size_t left = to_receive - received;
+  if (!in_place) return left;
+  return std::min(left, std::max(sent, kFrameBytes) - received) / sizeof(float) * sizeof(float);
+}
+
+Wants Exchange::Progress::wants() const {
+  return {receiving() && (received < kFrameBytes || may_change() > 0), sending()};
+}
 
 CommResult<void> Exchange::run(const Stage& stage, std::span<const Transfer> transfers) {
   prepare(stage, transfers);
   while (true) {
-    if (abort_->is_set()) {
-      return failed(FailureKind::aborted, name_of(stage) + " was ended: " + abort_->reason());
-    }
-    if (closed_.is_set()) {
-      return failed(FailureKind::local, name_of(stage) + " was ended: " + closed_.reason());
-    }
     if (auto moved = advance_all(stage, transfers); !moved) return moved;
-    if (finished()) return {};
-    if (auto woken = wait_for_sockets(stage); !woken) return woken;
+    if (auto going_on = ended(stage); !going_on) return going_on;
+    if (finished(group_of(stage))) return {};
+    if (auto woken = wait(stage); !woken) return woken;
   }
 }
 
-/// The next places, at most kTurnBytes of them.
+/// The next places, at most `turn` bytes of them.
 template <class Byte>
-std::size_t Exchange::fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place) {
+std::size_t Exchange::fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place,
+                           std::size_t turn) {
   std::size_t used = 0, bytes = 0;
-  while (used < parts.size() && bytes < kTurnBytes && place.piece < pieces.parts().size()) {
+  while (used < parts.size() && bytes < turn && place.piece < pieces.parts().size()) {
     const auto rest = pieces.parts()[place.piece].subspan(place.offset);
-    const std::size_t length = std::min(rest.size(), kTurnBytes - bytes);
-    // sendmsg does not write through this pointer; iovec only has no const.
+    const std::size_t length = std::min(rest.size(), turn - bytes);
+    // Nothing that is sent is written through this pointer; iovec only has no const.
     parts[used++] = {const_cast<std::byte*>(rest.data()), length};
     bytes += length;
     place = {place.piece + 1, 0};
@@ -83,40 +93,43 @@ void Exchange::move_on(Place& place, const Pieces<Byte>& pieces, std::size_t byt
 }
 
 void Exchange::prepare(const Stage& stage, std::span<const Transfer> transfers) {
-  for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    Progress& progress = progress_[rank];
-    progress = Progress();
-    if (rank == self_.value) continue;
-    const Transfer& transfer = transfers[rank];
+  const Group& group = group_of(stage);
+  for (Progress& progress : progress_) progress = Progress();
+  for (std::uint32_t member = 0; member < group.size(); ++member) {
+    if (member == group.self) continue;
+    const Transfer& transfer = transfers[member];
+    Progress& progress = progress_[group.members[member].value];
     if (transfer.send) {
-      progress.out_frame = encode(
-          Frame{stage.operation, stage.phase, stage.sequence, transfer.send->size(), stage.total});
+      progress.out_frame = encode(Frame{stage.operation, group.number, stage.phase, stage.sequence,
+                                        transfer.send->size(), stage.total});
       progress.to_send = kFrameBytes + transfer.send->size();
     }
     if (transfer.receive) progress.to_receive = kFrameBytes + transfer.receive->size();
+    progress.in_place = transfer.in_place;
   }
 }
 
-bool Exchange::finished() const {
-  return std::ranges::none_of(progress_, [](const Progress& progress) {
-    return progress.sending() || progress.receiving();
-  });
+bool Exchange::finished(const Group& group) const {
+  return std::ranges::all_of(group.members,
+                             [this](Rank rank) { return progress_[rank.value].idle(); });
 }
 
 CommResult<void> Exchange::advance_all(const Stage& stage, std::span<const Transfer> transfers) {
+  const Group& group = group_of(stage);
   bool moved = true;
   while (moved && !abort_->is_set()) {
     moved = false;
-    for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-      if (progress_[rank].receiving()) {
-        const auto received = advance_receive(stage, rank, transfers[rank]);
-        if (!received) return tl::unexpected(received.error());
-        moved = moved || *received;
-      }
-      if (progress_[rank].sending()) {
-        const auto sent = advance_send(stage, rank, transfers[rank]);
+    for (std::uint32_t member = 0; member < group.size(); ++member) {
+      const std::uint32_t rank = group.members[member].value;
+      if (progress_[rank].wants().send) {
+        const auto sent = advance_send(stage, rank, transfers[member]);
         if (!sent) return tl::unexpected(sent.error());
         moved = moved || *sent;
+      }
+      if (progress_[rank].wants().receive) {
+        const auto received = advance_receive(stage, rank, transfers[member]);
+        if (!received) return tl::unexpected(received.error());
+        moved = moved || *received;
       }
     }
   }
@@ -126,35 +139,32 @@ CommResult<void> Exchange::advance_all(const Stage& stage, std::span<const Trans
 CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
                                         const Transfer& transfer) {
   Progress& progress = progress_[rank];
+  Link& link = *links_[rank];
   std::array<iovec, kPartsMax> parts{};
   std::size_t used = 0;
   const std::size_t frame_left = kFrameBytes - std::min(progress.sent, kFrameBytes);
   if (frame_left > 0) parts[used++] = {progress.out_frame.data() + progress.sent, frame_left};
-  used += fill(std::span(parts).subspan(used), *transfer.send, progress.send_place);
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = used;
-  const auto count = ::sendmsg(links_[rank].socket.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-  if (count < 0) {
-    if (would_block(errno)) return false;
-    const int error = errno;
+  used +=
+      fill(std::span(parts).subspan(used), *transfer.send, progress.send_place, link.turn_bytes());
+  const auto count = link.send(std::span(parts).first(used));
+  if (!count) {
     if (const auto words = last_words(rank)) return tl::unexpected(left(stage, rank, *words));
-    return tl::unexpected(lost(stage, rank, error));
+    return tl::unexpected(lost(stage, rank, count.error()));
   }
-  const auto bytes = static_cast<std::size_t>(count);
-  progress.sent += bytes;
-  move_on(progress.send_place, *transfer.send, bytes - std::min(bytes, frame_left));
-  bytes_sent_ += static_cast<std::uint64_t>(count);
-  return true;
+  progress.sent += *count;
+  move_on(progress.send_place, *transfer.send, *count - std::min(*count, frame_left));
+  bytes_sent_ += *count;
+  return *count > 0;
 }
 
 std::optional<Leaving> Exchange::last_words(std::uint32_t rank) {
   Progress& progress = progress_[rank];
   while (progress.received < kFrameBytes) {
-    const auto rest = std::span(progress.in_frame).subspan(progress.received);
-    const auto count = ::recv(links_[rank].socket.get(), rest.data(), rest.size(), MSG_DONTWAIT);
-    if (count <= 0) return std::nullopt;
-    progress.received += static_cast<std::size_t>(count);
+    const std::size_t rest = kFrameBytes - progress.received;
+    const iovec part{progress.in_frame.data() + progress.received, rest};
+    const auto count = links_[rank]->receive({&part, 1});
+    if (!count || *count == 0) return std::nullopt;
+    progress.received += *count;
   }
   return progress.received == kFrameBytes ? decode_leaving(progress.in_frame) : std::nullopt;
 }
@@ -163,32 +173,37 @@ CommResult<bool> Exchange::advance_receive(const Stage& stage, std::uint32_t ran
                                            const Transfer& transfer) {
   Progress& progress = progress_[rank];
   const bool in_frame = progress.received < kFrameBytes;
-  std::array<iovec, kPartsMax> parts{};
-  std::size_t used = 1;
+  Moved count = 0;
   if (in_frame) {
-    parts[0] = {progress.in_frame.data() + progress.received, kFrameBytes - progress.received};
+    const iovec part{progress.in_frame.data() + progress.received, kFrameBytes - progress.received};
+    count = links_[rank]->receive({&part, 1});
   } else {
-    used = fill(std::span(parts), *transfer.receive, progress.receive_place);
+    count = receive_payload(rank, transfer);
   }
-  msghdr message{};
-  message.msg_iov = parts.data();
-  message.msg_iovlen = used;
-  const auto count = ::recvmsg(links_[rank].socket.get(), &message, MSG_DONTWAIT);
-  if (count < 0) {
-    if (would_block(errno)) return false;
-    return tl::unexpected(lost(stage, rank, errno));
-  }
-  if (count == 0) return tl::unexpected(lost(stage, rank, 0));
-  progress.received += static_cast<std::size_t>(count);
-  if (!in_frame) {
-    move_on(progress.receive_place, *transfer.receive, static_cast<std::size_t>(count));
-  }
+  if (!count) return tl::unexpected(lost(stage, rank, count.error()));
+  progress.received += *count;
+  if (!in_frame) move_on(progress.receive_place, *transfer.receive, *count);
   if (in_frame && progress.received == kFrameBytes) {
     if (auto right = check_frame(stage, rank, transfer); !right) {
       return tl::unexpected(right.error());
     }
   }
-  return true;
+  return *count > 0;
+}
+
+Moved Exchange::receive_payload(std::uint32_t rank, const Transfer& transfer) {
+  const Progress& progress = progress_[rank];
+  Link& link = *links_[rank];
+  const std::size_t most = std::min(link.turn_bytes(), progress.may_change());
+  if (transfer.adds) {
+    const Place place = progress.receive_place;
+    const auto rest = transfer.receive->parts()[place.piece].subspan(place.offset);
+    auto* const values = reinterpret_cast<float*>(rest.data());  // floats, says the transfer
+    return link.receive_adding({values, std::min(rest.size(), most) / sizeof(float)});
+  }
+  std::array<iovec, kPartsMax> parts{};
+  const std::size_t used = fill(std::span(parts), *transfer.receive, progress.receive_place, most);
+  return link.receive(std::span(parts).first(used));
 }
 
 CommResult<void> Exchange::check_frame(const Stage& stage, std::uint32_t rank,
@@ -198,46 +213,58 @@ CommResult<void> Exchange::check_frame(const Stage& stage, std::uint32_t rank,
     return tl::unexpected(left(stage, rank, *leaving));
   }
   const auto frame = decode_frame(bytes);
-  if (!frame) {
-    return failed(
-        FailureKind::mismatch,
-        links_[rank].name + " sent what is no message of the mesh during " + name_of(stage),
-        Rank{rank});
-  }
-  const Frame expected{stage.operation, stage.phase, stage.sequence,
-                       transfer.receive ? transfer.receive->size() : frame->payload, stage.total};
-  if (transfer.receive && *frame == expected) return {};
-  return failed(FailureKind::mismatch,
-                links_[rank].name + " is in " + describe(*frame) + " while this rank is in " +
-                    describe(expected),
-                Rank{rank});
+  const Frame expected{stage.operation, group_of(stage).number,   stage.phase,
+                       stage.sequence,  transfer.receive->size(), stage.total};
+  if (frame == expected) return {};
+  return tl::unexpected(mismatch(stage, rank, expected, frame));
+}
+
+CommResult<void> Exchange::wait(const Stage& stage) {
+  if (spins_ && comes_soon(group_of(stage))) return {};
+  return wait_for_sockets(stage);
+}
+
+bool Exchange::comes_soon(const Group& group) const {
+  const Instant end = trainer_now() + kSpin;
+  do {
+    for (const Rank rank : group.members) {
+      const Progress& progress = progress_[rank.value];
+      if (!progress.idle() && links_[rank.value]->can_move(progress.wants())) return true;
+    }
+    if (abort_->is_set() || closed_.is_set()) return true;
+    pause_briefly();
+  } while (trainer_now() < end);
+  return false;
 }
 
 CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
-  polled_.clear();
+  polled_.assign({{abort_->fd(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}});
   polled_ranks_.clear();
-  polled_.push_back({abort_->fd(), POLLIN, 0});
-  polled_.push_back({closed_.fd(), POLLIN, 0});
-  for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    const Progress& progress = progress_[rank];
-    if (rank == self_.value || progress.departed) continue;
-    short events = POLLRDHUP;
-    if (progress.receiving()) events |= POLLIN;
-    if (progress.sending()) events |= POLLOUT;
-    polled_.push_back({links_[rank].socket.get(), events, 0});
+  bool waits = true;
+  // All links of the mesh: a death among them ends the wait of every group.
+  for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
+    if (!links_[rank] || progress_[rank].departed) continue;
+    const Wants wants = progress_[rank].wants();
+    polled_.push_back({links_[rank]->fd(), links_[rank]->events(wants), 0});
     polled_ranks_.push_back(rank);
+    waits = links_[rank]->begin_wait(wants) && waits;
   }
-  const int ready = ::poll(polled_.data(), polled_.size(), milliseconds_until(stage.deadline));
-  if (ready < 0 && errno != EINTR) {
+  const int limit = waits ? milliseconds_until(stage.deadline) : 0;
+  const int ready = ::poll(polled_.data(), polled_.size(), limit);
+  const int error = errno;
+  for (std::size_t i = 0; i < polled_ranks_.size(); ++i) {
+    links_[polled_ranks_[i]]->end_wait(ready > 0 ? polled_[i + 2].revents : short{0});
+  }
+  if (ready < 0 && error != EINTR) {
     return tl::unexpected(CommFailure{FailureKind::local,
-                                      {std::error_code(errno, std::generic_category()),
-                                       "waiting for the other ranks in " + name_of(stage)},
+                                      {std::error_code(error, std::generic_category()),
+                                       "waiting for the other ranks in " + sentence_of(stage)},
                                       std::nullopt});
   }
   for (std::size_t i = 0; ready > 0 && i < polled_ranks_.size(); ++i) {
     const std::uint32_t rank = polled_ranks_[i];
-    const bool idle = !progress_[rank].receiving() && !progress_[rank].sending();
-    if (!idle || (polled_[i + 2].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
+    if ((polled_[i + 2].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
+    if (!progress_[rank].idle()) continue;
     if (auto ignored = on_departure(stage, rank); !ignored) return ignored;
   }
   if (trainer_now() >= stage.deadline) return tl::unexpected(late(stage));
@@ -246,76 +273,32 @@ CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
 
 CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) {
   FrameBytes next{};
-  const auto count =
-      ::recv(links_[rank].socket.get(), next.data(), next.size(), MSG_PEEK | MSG_DONTWAIT);
-  const auto words = count == kFrameBytes ? decode_leaving(next) : std::nullopt;
+  const auto count = links_[rank]->peek(next);
+  const auto words = count && *count == kFrameBytes ? decode_leaving(next) : std::nullopt;
   if (words) return tl::unexpected(left(stage, rank, *words));
-  // Without last words it may have been done with everything, but only after the last exchange.
-  if (count <= 0 && !stage.last) return tl::unexpected(lost(stage, rank, count < 0 ? errno : 0));
+  // Without last words it may have been done with everything, but a member of the group only after
+  // the last exchange.
+  const bool is_needed = !stage.last && std::ranges::count(group_of(stage).members, Rank{rank}) > 0;
+  if (!count && is_needed) return tl::unexpected(lost(stage, rank, count.error()));
   progress_[rank].departed = true;
   return {};
 }
 
 void Exchange::leave(const CommFailure& failure) {
-  const FrameBytes words = encode(Leaving{failure.kind, failure.suspect});
-  for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    if (!links_[rank].socket.is_open()) continue;
+  FrameBytes words = encode(Leaving{failure.kind, failure.suspect});
+  const iovec part{words.data(), words.size()};
+  for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
+    if (!links_[rank]) continue;
     // In the middle of a message the words would be taken for its payload.
     const bool between_messages =
         progress_[rank].sent == 0 || progress_[rank].sent == progress_[rank].to_send;
-    if (between_messages) {
-      static_cast<void>(::send(links_[rank].socket.get(), words.data(), words.size(),
-                               MSG_NOSIGNAL | MSG_DONTWAIT));
-    }
-    links_[rank].socket.reset();
+    if (between_messages) static_cast<void>(links_[rank]->send({&part, 1}));
+    links_[rank].reset();
   }
 }
 
-CommFailure Exchange::lost(const Stage& stage, std::uint32_t rank, int error) const {
-  std::string doing = links_[rank].name + " closed the connection during " + name_of(stage);
-  if (error == 0 || error == EPIPE) error = ECONNRESET;
-  if (error != ECONNRESET) {
-    doing = "the connection to " + links_[rank].name + " broke during " + name_of(stage);
-  }
-  return {FailureKind::peer_lost,
-          {std::error_code(error, std::generic_category()), std::move(doing)},
-          Rank{rank}};
-}
-
-CommFailure Exchange::left(const Stage& stage, std::uint32_t rank, const Leaving& leaving) const {
-  std::string doing = links_[rank].name + " left " + name_of(stage);
-  std::optional<Rank> suspect = leaving.suspect;
-  if (leaving.kind == FailureKind::aborted) {
-    doing += " because the generation was ended";
-  } else if (suspect == self_) {
-    doing += " because it lost the connection to this rank";
-  } else if (suspect && suspect->value < world_size()) {
-    doing += " because of " + links_[suspect->value].name;
-  } else {
-    suspect = Rank{rank};
-  }
-  const auto kind = leaving.kind == FailureKind::local ? FailureKind::peer_lost : leaving.kind;
-  return {kind, {{}, std::move(doing)}, suspect};
-}
-
-CommFailure Exchange::late(const Stage& stage) const {
-  for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    const Progress& progress = progress_[rank];
-    if (!progress.receiving()) continue;
-    const bool begun = progress.received > 0 || stage.phase > 0;
-    return {FailureKind::timed_out,
-            {{},
-             links_[rank].name + (begun ? " stopped in the middle of " : " did not come to ") +
-                 name_of(stage)},
-            Rank{rank}};
-  }
-  for (std::uint32_t rank = 0; rank < world_size(); ++rank) {
-    if (!progress_[rank].sending()) continue;
-    return {FailureKind::timed_out,
-            {{}, links_[rank].name + " stopped reading during " + name_of(stage)},
-            Rank{rank}};
-  }
-  return {FailureKind::timed_out, {{}, name_of(stage) + " took too long"}, std::nullopt};
+void Exchange::disconnect() {
+  for (auto& link : links_) link.reset();
 }
 
 }  // namespace dlaunch::comm

@@ -1,4 +1,4 @@
-// Moves one message to and one from each other rank at the same time; every wait can be ended.
+// Moves one message to and one from each rank of a group at the same time; every wait can be ended.
 #pragma once
 
 #include <poll.h>
@@ -12,21 +12,17 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/time.h"
 #include "trainer/comm/failure.h"
 #include "trainer/comm/frame.h"
+#include "trainer/comm/group.h"
 #include "trainer/comm/io/abort_flag.h"
-#include "trainer/comm/io/socket.h"
+#include "trainer/comm/io/link.h"
 
 namespace dlaunch::comm {
-
-/// A connection to another rank; this rank's own has no socket.
-struct Link {
-  FileDescriptor socket;
-  std::string name;  ///< "rank 3 at 10.0.0.3:4000"
-};
 
 /// One message whose bytes lie in several places, in this order.
 template <class Byte>
@@ -56,6 +52,8 @@ class Pieces {
 struct Transfer {
   std::optional<Pieces<const std::byte>> send;
   std::optional<Pieces<std::byte>> receive;
+  bool adds = false;      ///< what comes are floats: they are added to those of `receive`
+  bool in_place = false;  ///< `send` and `receive` are the same: nothing changes before it was sent
 };
 
 /// Which part of which operation a set of transfers is.
@@ -67,25 +65,34 @@ struct Stage {
   Instant deadline{};
   /// No further exchange of this operation follows: a rank that has given its part may be gone.
   bool last = true;
+  const Group* group = nullptr;  ///< must outlive the exchange; nullptr: all ranks
 };
 
-/// Used by one thread; `close` and the abort flag end its waits from others.
+/// Used by one thread at a time; `close` and the abort flag end its waits from others.
 class Exchange {
  public:
-  /// `links[r]` leads to rank r.
-  Exchange(Rank self, std::vector<Link> links, std::shared_ptr<AbortFlag> abort);
+  /// `links[r]` leads to rank r, this rank's own to nowhere (nullptr). `name`: of the group of all.
+  Exchange(Rank self, std::vector<std::unique_ptr<Link>> links, std::shared_ptr<AbortFlag> abort,
+           std::string name = "main");
 
-  /// `transfers[r]` is for rank r; that of this rank is ignored. Returns once all are done.
+  /// `transfers[i]` is for member i of the group; that of this rank is ignored. Returns once all
+  /// are done.
   [[nodiscard]] CommResult<void> run(const Stage& stage, std::span<const Transfer> transfers);
   /// Tells the others why, as far as the connections can still carry it, and closes them.
   void leave(const CommFailure& failure);
+  /// Closes the connections without a word.
+  void disconnect();
   /// Any thread: ends the current and each later `run`.
   void close() { closed_.set("the communicator was closed"); }
+  /// The exchange is of no use afterwards.
+  [[nodiscard]] std::vector<std::unique_ptr<Link>> take_links() { return std::move(links_); }
 
   [[nodiscard]] Rank self() const { return self_; }
-  [[nodiscard]] std::uint32_t world_size() const {
-    return static_cast<std::uint32_t>(links_.size());
+  [[nodiscard]] const Group& everybody() const { return everybody_; }
+  [[nodiscard]] const Group& group_of(const Stage& stage) const {
+    return stage.group == nullptr ? everybody_ : *stage.group;
   }
+  [[nodiscard]] const std::string& name_of(Rank rank) const { return names_[rank.value]; }
   [[nodiscard]] std::uint64_t bytes_sent() const { return bytes_sent_.load(); }
 
  private:
@@ -94,6 +101,7 @@ class Exchange {
     std::size_t piece = 0;
     std::size_t offset = 0;
   };
+  /// Of the transfers with one rank; all zero if there are none.
   struct Progress {
     FrameBytes out_frame{};
     FrameBytes in_frame{};
@@ -102,40 +110,59 @@ class Exchange {
     Place send_place, receive_place;
     std::size_t to_send = 0;
     std::size_t to_receive = 0;
+    bool in_place = false;
     bool departed = false;  ///< closed after its part was done
     [[nodiscard]] bool sending() const { return sent < to_send; }
     [[nodiscard]] bool receiving() const { return received < to_receive; }
+    [[nodiscard]] bool idle() const { return !sending() && !receiving(); }
+    /// Payload that may be changed by what comes.
+    [[nodiscard]] std::size_t may_change() const;
+    [[nodiscard]] Wants wants() const;
   };
 
   template <class Byte>
-  static std::size_t fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place);
+  static std::size_t fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place,
+                          std::size_t turn);
   template <class Byte>
   static void move_on(Place& place, const Pieces<Byte>& pieces, std::size_t bytes);
   void prepare(const Stage& stage, std::span<const Transfer> transfers);
-  [[nodiscard]] bool finished() const;
+  [[nodiscard]] bool finished(const Group& group) const;
   [[nodiscard]] CommResult<void> advance_all(const Stage& stage,
                                              std::span<const Transfer> transfers);
   [[nodiscard]] CommResult<bool> advance_send(const Stage& stage, std::uint32_t rank,
                                               const Transfer& transfer);
   [[nodiscard]] CommResult<bool> advance_receive(const Stage& stage, std::uint32_t rank,
                                                  const Transfer& transfer);
+  [[nodiscard]] Moved receive_payload(std::uint32_t rank, const Transfer& transfer);
   [[nodiscard]] CommResult<void> check_frame(const Stage& stage, std::uint32_t rank,
                                              const Transfer& transfer);
   /// After a failed send: the other side may have said why it left before it closed.
   [[nodiscard]] std::optional<Leaving> last_words(std::uint32_t rank);
+  [[nodiscard]] CommResult<void> wait(const Stage& stage);
+  /// Shared memory is often only microseconds away.
+  [[nodiscard]] bool comes_soon(const Group& group) const;
   [[nodiscard]] CommResult<void> wait_for_sockets(const Stage& stage);
   /// `rank` has closed although nothing is wanted of it in this exchange.
   [[nodiscard]] CommResult<void> on_departure(const Stage& stage, std::uint32_t rank);
+
+  // exchange_failures.cpp
+  [[nodiscard]] CommResult<void> ended(const Stage& stage) const;
   [[nodiscard]] CommFailure lost(const Stage& stage, std::uint32_t rank, int error) const;
   [[nodiscard]] CommFailure left(const Stage& stage, std::uint32_t rank,
                                  const Leaving& leaving) const;
+  [[nodiscard]] CommFailure mismatch(const Stage& stage, std::uint32_t rank, const Frame& expected,
+                                     const std::optional<Frame>& frame) const;
   [[nodiscard]] CommFailure late(const Stage& stage) const;
+  [[nodiscard]] std::string sentence_of(const Stage& stage) const;
 
   Rank self_;
-  std::vector<Link> links_;
+  std::vector<std::unique_ptr<Link>> links_;
+  std::vector<std::string> names_;
+  Group everybody_;
+  bool spins_ = false;  ///< some link leads through shared memory
   std::shared_ptr<AbortFlag> abort_;
   AbortFlag closed_;
-  std::vector<Progress> progress_;
+  std::vector<Progress> progress_;  ///< by rank of the mesh
   std::vector<pollfd> polled_;
   std::vector<std::uint32_t> polled_ranks_;  ///< of polled_ from its third entry on
   std::atomic<std::uint64_t> bytes_sent_{0};

@@ -5,8 +5,12 @@
 #include <charconv>
 #include <system_error>
 
+#include "trainer/comm/io/exchange.h"
+#include "trainer/comm/io/group_communicator.h"
+#include "trainer/comm/io/memory_sharing.h"
 #include "trainer/comm/io/mesh_connector.h"
-#include "trainer/comm/io/tcp_communicator.h"
+#include "trainer/comm/io/operation_queue.h"
+#include "trainer/comm/io/tcp_link.h"
 #include "trainer/comm/lanes.h"
 
 namespace dlaunch::comm {
@@ -37,6 +41,16 @@ CommResult<std::vector<MeshEndpoint>> check(const MeshSettings& settings) {
     }
   }
   return by_rank;
+}
+
+/// Ranks at the same address are on the same host, as far as one can tell from here.
+std::vector<Rank> neighbours_of(Rank self, const std::vector<MeshEndpoint>& endpoints) {
+  std::vector<Rank> neighbours;
+  for (const MeshEndpoint& endpoint : endpoints) {
+    const bool same = endpoint.address == endpoints[self.value].address;
+    if (same && endpoint.rank != self) neighbours.push_back(endpoint.rank);
+  }
+  return neighbours;
 }
 
 }  // namespace
@@ -78,12 +92,25 @@ CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
   if (!endpoints) return tl::unexpected(endpoints.error());
   const MeshIdentity identity{settings.rank, settings.world_size, settings.generation,
                               settings.group, settings.token};
-  MeshConnector connector(listener.fd(), identity, std::move(*endpoints), *abort,
-                          settings.connect_limit);
-  auto links = connector.run();
-  if (!links) return tl::unexpected(links.error());
-  return std::make_unique<TcpCommunicator>(settings.rank, std::move(*links), settings.group,
-                                           std::move(abort), settings.operation_limit);
+  MeshConnector connector(listener.fd(), identity, *endpoints, *abort, settings.connect_limit);
+  auto connections = connector.run();
+  if (!connections) return tl::unexpected(connections.error());
+  Links links;
+  for (Connection& connection : *connections) {
+    const bool leads_somewhere = connection.socket.is_open();
+    links.push_back(leads_somewhere ? std::make_unique<TcpLink>(std::move(connection.socket),
+                                                                std::move(connection.name))
+                                    : nullptr);
+  }
+  const auto neighbours = neighbours_of(settings.rank, *endpoints);
+  auto shared = share_memory(settings.rank, std::move(links), neighbours, settings.share_memory,
+                             abort, settings.connect_limit);
+  if (!shared) return tl::unexpected(shared.error());
+  auto exchange = std::make_unique<Exchange>(settings.rank, std::move(shared->links),
+                                             std::move(abort), settings.group);
+  auto queue = std::make_shared<OperationQueue>(
+      std::move(exchange), QueueSettings{settings.operation_limit, settings.check_collectives});
+  return std::make_unique<GroupCommunicator>(std::move(queue), std::move(shared->sentence));
 }
 
 }  // namespace dlaunch::comm

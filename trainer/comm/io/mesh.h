@@ -65,12 +65,14 @@ struct MeshSettings {
   std::string group = "main";
   milliseconds connect_limit = 60s;  ///< for the whole mesh
   milliseconds operation_limit =
-      30min;  ///< for each collective; the supervisor judges hangs sooner
+      30min;                       ///< for each collective; the supervisor judges hangs sooner
+  bool share_memory = true;        ///< with ranks at the same address, where that can be
+  bool check_collectives = false;  ///< compare what all ranks are about to do, before they do it
 };
 
 /// Dials every higher rank and lets in every lower one, all at once; both sides prove the token.
-/// Strangers, other generations and wrong proofs are refused and disturb nobody. Returns when all
-/// connections stand.
+/// Strangers, other generations and wrong proofs are refused and disturb nobody. Ranks at the same
+/// address share memory if they can. Returns when all connections stand.
 [[nodiscard]] CommResult<std::unique_ptr<Communicator>> connect_mesh(
     MeshListener& listener, const MeshSettings& settings, std::shared_ptr<AbortFlag> abort);
 

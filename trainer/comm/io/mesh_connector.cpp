@@ -49,7 +49,7 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
     links_.push_back({FileDescriptor(), name_of(endpoint)});
 }
 
-CommResult<std::vector<Link>> MeshConnector::run() {
+CommResult<std::vector<Connection>> MeshConnector::run() {
   while (!complete()) {
     const Instant now = trainer_now();
     if (abort_.is_set()) {

@@ -14,7 +14,6 @@
 #include "trainer/comm/failure.h"
 #include "trainer/comm/handshake.h"
 #include "trainer/comm/io/abort_flag.h"
-#include "trainer/comm/io/exchange.h"
 #include "trainer/comm/io/mesh.h"
 #include "trainer/comm/io/socket.h"
 
@@ -29,6 +28,12 @@ constexpr milliseconds kHandshakeLimit = 5s;
 constexpr milliseconds kRedialFirst = 10ms;
 constexpr milliseconds kRedialLast = 500ms;
 
+/// To another rank, handshake done; this rank's own has no socket.
+struct Connection {
+  FileDescriptor socket;
+  std::string name;  ///< "rank 3 at 10.0.0.3:4000"
+};
+
 /// Used once, on one thread.
 class MeshConnector {
  public:
@@ -36,8 +41,8 @@ class MeshConnector {
   MeshConnector(int listener, const MeshIdentity& identity, std::vector<MeshEndpoint> endpoints,
                 const AbortFlag& abort, milliseconds limit);
 
-  /// One link per rank, this rank's own without a socket.
-  [[nodiscard]] CommResult<std::vector<Link>> run();
+  /// One connection per rank.
+  [[nodiscard]] CommResult<std::vector<Connection>> run();
 
  private:
   struct Attempt {
@@ -85,7 +90,7 @@ class MeshConnector {
   const AbortFlag& abort_;
   const milliseconds limit_;
   Instant deadline_;
-  std::vector<Link> links_;
+  std::vector<Connection> links_;
   std::vector<Dial> dials_;           ///< by rank; only those above ours are used
   std::vector<bool> has_last_words_;  ///< by rank: closed, with something still to be read
   std::list<Attempt> attempts_;
