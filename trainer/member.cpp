@@ -21,10 +21,12 @@ tl::unexpected<Member::Trouble> trouble(FailingCategory category, std::string re
 
 }  // namespace
 
-tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(const Assigned& assigned) {
+tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
+    const Assigned& assigned, std::uint32_t local_world_size) {
   const auto& assign = assigned.assign;
-  const auto settings = parse_settings(assign.trainer);
+  auto settings = parse_settings(assign.trainer);
   if (!settings) return trouble(FailingCategory::config_error, settings.error().text());
+  if (settings->shard_size == 0) settings->shard_size = local_world_size;
   if (assign.world_size == 0 || assign.world_size > comm::kWorldSizeMax ||
       assign.rank.value >= assign.world_size) {
     return trouble(FailingCategory::config_error, "the assignment names rank " +
@@ -40,7 +42,11 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(const Ass
   auto text = TextFile::open(settings->text, std::uint64_t{settings->model.context} + 1);
   if (!text) return trouble(FailingCategory::user_error, text.error().text());
   auto placement = Placement::make(*settings, assign.world_size, assign.rank);
-  if (!placement) return trouble(FailingCategory::out_of_memory, placement.error().text());
+  if (!placement) {
+    const bool memory = placement.error().code == std::errc::not_enough_memory;
+    return trouble(memory ? FailingCategory::out_of_memory : FailingCategory::config_error,
+                   placement.error().text());
+  }
   set_threads(settings->threads);
   return std::unique_ptr<Member>(
       new Member(assigned, *settings, std::move(*text), std::move(*placement)));
@@ -77,6 +83,22 @@ tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener
   auto connected = comm::connect_mesh(listener, mesh, abort_);
   if (!connected) return tl::unexpected<Trouble>(connected.error());
   communicator_ = std::move(*connected);
+  return settings_.strategy == Strategy::hsdp ? form_copies() : tl::expected<void, Trouble>();
+}
+
+tl::expected<void, Member::Trouble> Member::form_copies() {
+  const auto& sharing = placement_.sharing();
+  comm::Scalars sizes;
+  sizes.any_flags = sizes.all_flags = sharing.shard_size;
+  const auto all = communicator_->all_reduce_scalars(sizes);
+  if (!all) return tl::unexpected<Trouble>(all.error());
+  if (all->any_flags != all->all_flags) {
+    return trouble(FailingCategory::config_error,
+                   "the hosts have different numbers of ranks, so that they cannot keep a copy "
+                   "each; set [trainer] shard_size, or the same `workers` for all hosts");
+  }
+  copy_ = communicator_->split("copy", [&](Rank rank) { return sharing.copy_of(rank); });
+  copies_ = communicator_->split("copies", [&](Rank rank) { return sharing.shard_of(rank).value; });
   return {};
 }
 
@@ -111,7 +133,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   checkpoint::SaveRequest request;
   request.directory = assign.checkpoint_directory;
   request.generation = assigned_.generation;
-  request.rank = assign.rank;
+  request.rank = placement_.sharing().part_of(assign.rank);
   request.world_size = assign.world_size;
   request.config = nlohmann::json::parse(assign.trainer, nullptr, /*allow_exceptions=*/false);
   request.data = std::move(data);
@@ -123,8 +145,9 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
 }
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
-  Training training{settings_,      placement_, order_,  text_.bytes(), state_,  model_,
-                    *communicator_, *abort_,    mailbox, *saver_,       observer};
+  Training training{settings_, placement_,     order_,       text_.bytes(), state_,
+                    model_,    *communicator_, *abort_,      mailbox,       *saver_,
+                    observer,  copy_.get(),    copies_.get()};
   return trainer::train(training);
 }
 

@@ -26,8 +26,9 @@ class Member {
   using Trouble = std::variant<comm::CommFailure, Failed>;
 
   /// Reads settings and data, which costs nothing to get wrong; touches no network.
+  /// `local_world_size`: ranks of this host.
   [[nodiscard]] static tl::expected<std::unique_ptr<Member>, Trouble> prepare(
-      const Assigned& assigned);
+      const Assigned& assigned, std::uint32_t local_world_size);
 
   [[nodiscard]] tl::expected<void, Trouble> connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort);
@@ -47,6 +48,8 @@ class Member {
   [[nodiscard]] std::string sentence() const;
 
  private:
+  /// HSDP: the groups that this rank's collectives run in.
+  [[nodiscard]] tl::expected<void, Trouble> form_copies();
   [[nodiscard]] comm::TreeNode micro_batches() const;
   Member(const Assigned& assigned, TrainerSettings settings, TextFile text, Placement placement);
 
@@ -59,6 +62,7 @@ class Member {
   Gpt model_;
   std::shared_ptr<comm::AbortFlag> abort_;
   std::unique_ptr<comm::Communicator> communicator_;
+  std::unique_ptr<comm::Communicator> copy_, copies_;  ///< HSDP: as EngineHands has them
   std::unique_ptr<CheckpointSaver> saver_;
 };
 

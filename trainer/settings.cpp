@@ -112,7 +112,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   } else if (strategy != "ddp") {
     reader.complain("strategy", "“" + strategy + "” is none of ddp, fsdp and hsdp");
   }
-  reader.whole("shard_size", settings.shard_size, 1, comm::kWorldSizeMax);
+  reader.whole("shard_size", settings.shard_size, 0, comm::kWorldSizeMax);
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);
   if (!std::has_single_bit(settings.logical_batches)) {

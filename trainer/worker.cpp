@@ -63,7 +63,7 @@ class Worker {
     generation_ = assigned.generation;
     limit_ = kAssignLimit;
     live_step_.reset();
-    auto member = Member::prepare(assigned);
+    auto member = Member::prepare(assigned, environment_.local_world_size);
     if (!member) return end(member.error());
     member_ = std::move(*member);
     say("generation " + std::to_string(generation_.value) + ", " + member_->sentence());

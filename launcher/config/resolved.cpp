@@ -102,7 +102,8 @@ void write_trainer(Writer& writer, const TrainerSection& trainer) {
   writer.raw("clip", number(trainer.clip));
   writer.raw("betas", "[" + number(trainer.betas[0]) + ", " + number(trainer.betas[1]) + "]");
   writer.flag("activation_checkpointing", trainer.activation_checkpointing);
-  if (trainer.strategy == "fsdp") writer.flag("prefetch", trainer.prefetch);
+  if (trainer.strategy != "ddp") writer.flag("prefetch", trainer.prefetch);
+  writer.whole_if("shard_size", trainer.shard_size);
   writer.table("[trainer.model]");
   writer.whole("layers", trainer.model.layers);
   writer.whole("width", trainer.model.width);

@@ -12,6 +12,7 @@
 namespace dlaunch::launcher::config {
 namespace {
 
+constexpr std::int64_t kShardSizeMax = 4096;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kHostsMax = 65'536;
 constexpr std::int64_t kLogicalBatchesMax = 1 << 20;
@@ -183,7 +184,7 @@ void read_job(Section section, JobSection& job, std::vector<std::string>& notice
 }
 
 void read_trainer(Section section, TrainerSection& trainer, const TrainContext& context) {
-  section.choice("strategy", trainer.strategy, {"ddp", "fsdp"}, {"hsdp"});
+  section.choice("strategy", trainer.strategy, {"ddp", "fsdp", "hsdp"}, {});
   section.whole("steps", trainer.steps, 1, kAny);
   section.whole("logical_batches", trainer.logical_batches, 1, kLogicalBatchesMax);
   if (trainer.logical_batches != 0 && !std::has_single_bit(trainer.logical_batches)) {
@@ -200,15 +201,19 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   read_betas(section, trainer);
   section.flag("activation_checkpointing", trainer.activation_checkpointing);
   section.flag("prefetch", trainer.prefetch);
-  if (trainer.strategy != "fsdp" && !trainer.prefetch) {
-    section.wrong(
-        "prefetch",
-        "`prefetch` in [trainer] has no effect with strategy = \"" + trainer.strategy + "\"",
-        "expected strategy = \"fsdp\"");
+  const auto only_with = [&](const char* key, const char* strategies) {
+    section.wrong(key,
+                  std::string("`") + key + "` in [trainer] has no effect with strategy = \"" +
+                      trainer.strategy + "\"",
+                  std::string("expected strategy = ") + strategies);
+  };
+  if (trainer.strategy == "ddp" && !trainer.prefetch) only_with("prefetch", R"("fsdp" or "hsdp")");
+  section.whole("shard_size", trainer.shard_size, 1, kShardSizeMax);
+  if (trainer.strategy != "hsdp" && section.has("shard_size")) {
+    only_with("shard_size", R"("hsdp")");
   }
   std::string unused;
   section.choice("reduction", unused, {"ordered"}, {"fast"});
-  section.later("shard_size");
   if (const auto* node = section.find("validate_every");
       node != nullptr && (!node->is_string() || node->as_string()->get() != "off")) {
     section.wrong("validate_every", "`validate_every` in [trainer] is not available yet",

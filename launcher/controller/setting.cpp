@@ -71,6 +71,7 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"betas", trainer.betas},
                              {"activation_checkpointing", trainer.activation_checkpointing},
                              {"prefetch", trainer.prefetch},
+                             {"shard_size", trainer.shard_size},
                              {"model",
                               {{"layers", trainer.model.layers},
                                {"width", trainer.model.width},

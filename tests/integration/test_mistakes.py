@@ -119,7 +119,7 @@ MISTAKES = {
     "both": (GOOD_TRAIN + "[program]\ncommand = [\"true\"]\n", None),
     "unknown key": (GOOD_TRAIN + "[checkpoint]\nevry = \"10 steps\"\n", None),
     "no effect": ("[program]\ncommand = [\"true\"]\n[checkpoint]\nkeep = 2\n", None),
-    "not built": (GOOD_TRAIN.replace("steps = 4", 'steps = 4\nstrategy = "hsdp"'), None),
+    "not built": (GOOD_TRAIN.replace("steps = 4", 'steps = 4\nreduction = "fast"'), None),
     "no unit": (GOOD_TRAIN + "[health]\nheartbeat = \"100\"\n", None),
     "placeholder": ("[program]\ncommand = [\"echo\", \"${rnak}\"]\n", None),
     "no host": (GOOD_TRAIN, ""),

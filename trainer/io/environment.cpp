@@ -67,6 +67,7 @@ Result<Environment> read_environment() {
   environment.rank = Rank{reader.whole<std::uint32_t>("RANK")};
   environment.local_rank = reader.whole<std::uint32_t>("LOCAL_RANK");
   environment.world_size = reader.whole<std::uint32_t>("WORLD_SIZE");
+  environment.local_world_size = reader.whole<std::uint32_t>("LOCAL_WORLD_SIZE");
   environment.pid = static_cast<std::uint32_t>(::getpid());
   if (reader.problems().empty()) return environment;
   return failure(std::error_code{}, reader.problems());

@@ -35,7 +35,7 @@ TEST(Manual, TheSynopsisHasEachCommandWithItsOptionsAndNoOther) {
   const auto begin = text.find(".SH SYNOPSIS");
   const auto synopsis = text.substr(begin, text.find(".SH DESCRIPTION") - begin);
   for (const char* command :
-       {"run", "list", "attach", "resume", "status", "logs", "events", "stop"}) {
+       {"run", "list", "attach", "resume", "status", "logs", "events", "report", "stop"}) {
     const auto at = synopsis.find(std::string("\n.B dlaunch ") + command);
     ASSERT_NE(at, std::string::npos) << command;
     const auto part = synopsis.substr(at, synopsis.find("\n.br", at) - at);

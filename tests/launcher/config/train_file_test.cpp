@@ -117,6 +117,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            {0.8, 0.99},
                                            true,
                                            true,
+                                           0,
                                            {2, 96, 3, 64},
                                            "/home/ann/kjv.txt"}));
   EXPECT_EQ(file.checkpoint, (CheckpointSection{"/home/ann/out", EverySteps{100}, 5, false}));
@@ -188,7 +189,7 @@ hosts = "4..2"
 stepps = 10
 logical_batches = 12
 micro_batch = "8"
-strategy = "hsdp"
+strategy = "zero"
 [trainer.model]
 width = 100
 heads = 3
@@ -202,7 +203,7 @@ train.toml:4:1: there is no text to train on; expected [trainer.data] text = "kj
 train.toml:5:1: unknown key `stepps` in [trainer]; did you mean `steps`?
 train.toml:6:19: `logical_batches` is 12; expected a power of two, not below the most ranks
 train.toml:7:15: `micro_batch` in [trainer] is a string; expected a whole number from 1 to 65536
-train.toml:8:12: `strategy` in [trainer] = "hsdp" is not available yet; expected "ddp" or "fsdp"
+train.toml:8:12: `strategy` in [trainer] is "zero"; expected "ddp", "fsdp" or "hsdp"
 train.toml:11:9: `width` (100) is no multiple of `heads` (3); expected a width that the heads can share evenly
 train.toml:13:14: `stop_grace` in [recovery] is "30"; expected a duration with a unit, like "30 s"
 train.toml:14:14: unknown key `proces` in [recovery.restarts]; did you mean `process`?
@@ -244,7 +245,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {with_trainer("[health]\nevaluation_limit = \"1 h\""), "not available yet"},
       {with_trainer("[health]\nlink_window = \"1 s\""), "expected \"auto\""},
       {with_trainer("[trainer]\nreduction = \"fast\""), "not available yet"},
-      {with_trainer("[trainer]\nshard_size = 8"), "not available yet"},
+      {with_trainer("[trainer]\nshard_size = 8"), "has no effect with strategy"},
       {with_trainer("[trainer]\nvalidate_every = \"100 steps\""), "not available yet"},
       {with_trainer("[trainer]\nlearning_rate = \"3e-4\""), "expected a number"},
       {with_trainer("[trainer]\nlearning_rate = nan"), "out of range"},

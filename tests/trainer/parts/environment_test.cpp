@@ -20,7 +20,8 @@ class EnvironmentTest : public testing::Test {
                                       {"DLAUNCH_DATA_ADDRESS", "10.1.0.3"},
                                       {"RANK", "5"},
                                       {"LOCAL_RANK", "1"},
-                                      {"WORLD_SIZE", "8"}}) {
+                                      {"WORLD_SIZE", "8"},
+                                      {"LOCAL_WORLD_SIZE", "4"}}) {
       ::setenv(name, value, 1);
     }
   }
@@ -35,6 +36,7 @@ TEST_F(EnvironmentTest, IsReadInFull) {
   EXPECT_EQ(environment.rank, Rank{5});
   EXPECT_EQ(environment.local_rank, 1u);
   EXPECT_EQ(environment.world_size, 8u);
+  EXPECT_EQ(environment.local_world_size, 4u);
   EXPECT_EQ(environment.pid, static_cast<std::uint32_t>(::getpid()));
   EXPECT_EQ(environment.port_first, 0) << "any port will do";
   ::setenv("DLAUNCH_PORTS", "29600-29899", 1);

@@ -132,8 +132,15 @@ class LoopTest : public testing::Test {
       NotingSaver saver;
       NotingObserver observer;
       if (prepare) prepare(rank, mailbox, model, saver, observer, *mesh.abort(rank));
-      Training training{settings_,    *placement,        order,   text_, state,   model,
-                        communicator, *mesh.abort(rank), mailbox, saver, observer};
+      std::unique_ptr<comm::Communicator> copy, copies;
+      const auto& sharing = placement->sharing();
+      if (settings_.strategy == Strategy::hsdp) {
+        copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
+        copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
+      }
+      Training training{settings_,    *placement,        order,   text_, state,    model,
+                        communicator, *mesh.abort(rank), mailbox, saver, observer, copy.get(),
+                        copies.get()};
       auto& result = results[rank];
       result.outcome = train(training);
       if (ended) ended(rank);
@@ -213,6 +220,26 @@ TEST_F(LoopTest, RanksThatShareTheStateEndWithTheBitsOfOneThatKeepsAll) {
       }
       EXPECT_EQ(all.size(), 3u * 8);
       for (const auto& [batch, times] : all) EXPECT_EQ(times, 1);
+    }
+  }
+}
+
+TEST_F(LoopTest, CopiesThatAreSharedEachByAHostsRanksEndWithTheBitsOfOneRank) {
+  settings_.model = {3, 8, 2, 4};
+  const auto expected = train_on(1)[0];
+  settings_.strategy = Strategy::hsdp;
+  for (const auto& [ranks, shard_size] :
+       {std::pair{2u, 1u}, {2u, 2u}, {4u, 2u}, {6u, 2u}, {8u, 2u}, {8u, 4u}, {3u, 3u}, {3u, 1u}}) {
+    for (const bool prefetch : {true, false}) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks, copies of " + std::to_string(shard_size));
+      settings_.shard_size = shard_size;
+      settings_.prefetch = prefetch;
+      for (const auto& result : train_on(ranks)) {
+        EXPECT_EQ(finished_step(result), 3u);
+        EXPECT_TRUE(result.values == rows_of(expected, result.kept));
+        EXPECT_EQ(result.losses, expected.losses);
+        EXPECT_EQ(result.norms, expected.norms);
+      }
     }
   }
 }

@@ -288,7 +288,7 @@ TEST_F(Conversation, WrongDataIsAUserErrorBeforeTheFirstStep) {
 
 TEST_F(Conversation, SettingsThatCannotBeAreConfigErrors) {
   auto trainer = settings();
-  trainer["strategy"] = "hsdp";
+  trainer["strategy"] = "zero";
   trainer["model"]["heads"] = 3;
   auto job = make_job(trainer);
   job.start(1);

@@ -44,6 +44,16 @@ TEST_F(Exactness, RanksThatShareTheStateEndWithTheSameBytes) {
   }
 }
 
+TEST_F(Exactness, CopiesSharedByAHostsRanksEndWithTheSameBytes) {
+  const auto expected = undisturbed(settings(), 12);
+  auto trainer = settings();
+  trainer["strategy"] = "hsdp";
+  for (const auto& [ranks, shard_size] : {std::pair{2u, 0u}, {3u, 1u}, {4u, 2u}}) {
+    trainer["shard_size"] = shard_size;
+    expect_of_ranks(ranks, trainer, expected);
+  }
+}
+
 TEST_F(Exactness, ARunGoesOnWithAnotherStrategyAndEndsWithTheSameBytes) {
   const auto expected = undisturbed(settings(12), 12);
   const auto with = [&](const char* strategy, std::uint64_t steps) {
@@ -57,8 +67,13 @@ TEST_F(Exactness, ARunGoesOnWithAnotherStrategyAndEndsWithTheSameBytes) {
   job.use_trainer(with("fsdp", 8));
   job.run(3, 4);
   job.commit(8);
+  auto copies = nlohmann::json::parse(with("hsdp", 10));
+  copies["shard_size"] = 2;
+  job.use_trainer(copies.dump());
+  job.run(4, 8);
+  job.commit(10);
   job.use_trainer(with("ddp", 12));
-  job.run(1, 8);
+  job.run(1, 10);
   job.commit(12);
   expect_same_bytes(job.tensors(12), expected);
 }

@@ -53,7 +53,8 @@ void FakeWorker::start(Generation generation, Rank rank, std::uint32_t world_siz
                                            "DLAUNCH_DATA_ADDRESS=127.0.0.1",
                                            "RANK=" + std::to_string(rank.value),
                                            "LOCAL_RANK=" + std::to_string(rank.value),
-                                           "WORLD_SIZE=" + std::to_string(world_size)};
+                                           "WORLD_SIZE=" + std::to_string(world_size),
+                                           "LOCAL_WORLD_SIZE=" + std::to_string(world_size)};
   std::vector<char*> environment;
   for (const auto& variable : variables) environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);

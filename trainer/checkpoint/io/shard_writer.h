@@ -26,7 +26,7 @@ struct SaveRequest {
   std::filesystem::path directory;  ///< the checkpoint directory, not that of the step
   Step step;
   Generation generation;
-  Rank rank;
+  Rank rank;  ///< whose rows (layout.h) this rank writes
   std::uint32_t world_size = 1;
   nlohmann::json config = nlohmann::json::object();  ///< for the manifest; rank 0 only
   ManifestData data;                                 ///< for the manifest; rank 0 only
