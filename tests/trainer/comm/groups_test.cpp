@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "tests/trainer/comm/mesh_fixture.h"
@@ -117,10 +119,13 @@ TEST_P(Groups, RunStartedOperationsInTheOrderOfTheCalls) {
 
 TEST_P(Groups, AllDieWithOneRankAndNameIt) {
   TestMesh mesh(4, GetParam());
-  mesh.run([](Communicator& rank) {
+  std::atomic<int> met_before{0};
+  mesh.run([&](Communicator& rank) {
     const auto shard = shard_group(rank, 2);
     const auto replica = replica_group(rank, 2);
     ASSERT_TRUE(rank.barrier());
+    ++met_before;
+    while (met_before < 4) std::this_thread::yield();
     if (rank.rank() == Rank{3}) return;  // only 1 and 2 are in groups with it
     if (rank.rank() == Rank{2}) {
       const auto met = shard->barrier();
