@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -25,6 +26,12 @@ def use(binaries):
     os.environ["DLAUNCH_BIN"] = str(pathlib.Path(binaries).resolve())
     print(f"load {os.getloadavg()[0]:.1f}, {os.cpu_count()} cores, "
           f"{tempfile.gettempdir()} for state", flush=True)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
 
 
 def python_with_torch():

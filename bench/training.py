@@ -10,12 +10,11 @@ turns, and the medians of the repeats are compared. Sizes: 0.13, 0.84 and 11.0 m
 import argparse
 import pathlib
 import re
-import socket
 import statistics
 import subprocess
 import tempfile
 
-from measure import ROOT, python_with_torch, use
+from measure import ROOT, free_port, python_with_torch, use
 
 RANKS = 2
 SECONDS = 600
@@ -24,12 +23,6 @@ SIZES = {"small": (2, 64, 2, 64, 8, 500), "middle": (4, 128, 4, 128, 8, 60),
          "large": (6, 384, 6, 256, 4, 12)}
 TARGETS = {"small": (1.3, 2.5), "middle": (1.15, 1.6), "large": (1.0, 1.2)}
 TOKENS = re.compile(r"^step (\d+)/\d+ .*tokens/s (\d+)$", re.MULTILINE)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def pytorch(python, strategy, size):

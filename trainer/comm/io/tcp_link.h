@@ -18,7 +18,7 @@ class TcpLink final : public Link {
   [[nodiscard]] Moved receive(std::span<const iovec> parts) override;
   [[nodiscard]] Moved receive_adding(std::span<float> into) override;
   [[nodiscard]] Moved peek(std::span<std::byte> bytes) override;
-  [[nodiscard]] std::size_t turn_bytes() const override { return std::size_t{512} * 1024; }
+  [[nodiscard]] std::size_t turn_bytes() const override { return std::size_t{256} * 1024; }
 
   [[nodiscard]] short events(Wants wants) const override;
   [[nodiscard]] bool can_move(Wants /*wants*/) const override { return false; }
@@ -29,7 +29,7 @@ class TcpLink final : public Link {
  private:
   /// On their way from the socket into a sum; stays in the second-level cache. Allocated at first
   /// use.
-  static constexpr std::size_t kBounceBytes = 128 * 1024;
+  static constexpr std::size_t kBounceBytes = 256 * 1024;
 
   std::vector<std::byte> bounce_;
   std::size_t kept_ = 0;  ///< bytes at the front of it that are no whole float yet
