@@ -40,6 +40,9 @@ std::optional<Refusal> judge_retry(const RetryInputs& inputs) {
                                      " times in a row: given up"};
   }
   const int own = from_program(cause.code, cause.signal);
+  if (inputs.trainer && cause.cause == "config_error") {
+    return Refusal{to_int(ExitCode::wrong_file), "trying again would give the same"};
+  }
   if (is_hopeless(cause.cause)) {
     return Refusal{own, "trying again would give the same" + true_code(cause, own)};
   }
