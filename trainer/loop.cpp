@@ -2,6 +2,7 @@
 #include "trainer/loop.h"
 
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -68,6 +69,8 @@ class Loop {
            to_seconds(waited_), engine_->gathered(),
            training_.communicator.bytes_sent() - sent_before,
            training_.communicator.collective_seconds() - collectives_before});
+      if (is_validation_due(state.step) && !agreed.stop) validate();
+      if (failed_) break;
       if (agreed.checkpoint || is_due(state.step)) save();
       if (agreed.checkpoint) training_.mailbox.met_checkpoint();
       watch_disk();
@@ -87,8 +90,12 @@ class Loop {
             training_.abort,
             training_.settings.logical_batches,
             [this](std::size_t slot, std::uint32_t micro_batch) {
-              batches_[slot].fill(training_.text, training_.order, training_.state.step,
+              batches_[slot].fill(training_.data, training_.order, training_.state.step,
                                   micro_batch);
+              return batches_[slot].view();
+            },
+            [this](std::size_t slot, std::uint32_t micro_batch) {
+              batches_[slot].fill_for_validation(training_.data, training_.order, micro_batch);
               return batches_[slot].view();
             },
             [this](std::string_view phase) { training_.observer.entered(phase); }};
@@ -98,13 +105,7 @@ class Loop {
   void compute_gradients(ExactSum& losses, ExactSum& squares) {
     const auto computed = engine_->compute(losses);
     waited_ += engine_->waited();
-    if (!computed) {
-      std::visit(Overloaded{[&](const comm::CommFailure& failure) { fail(failure); },
-                            [&](const Error& error) { fail_alone(error); },
-                            [&](const Aborted&) { fail(leave()); }},
-                 computed.error());
-      return;
-    }
+    if (!computed) return fail_computing(computed.error());
     if (engine_->counts()) add_squares(training_.placement.kept(), engine_->gradients(), squares);
   }
 
@@ -162,6 +163,31 @@ class Loop {
     ++state.step;
   }
 
+  [[nodiscard]] bool is_validation_due(std::uint64_t step) const {
+    const auto every = training_.settings.validate_every_steps;
+    return every > 0 && (step % every == 0 || step == training_.settings.steps);
+  }
+
+  /// Between steps: no step depends on it, and its loss has the same bits at any number of ranks.
+  void validate() {
+    training_.observer.entered("validate");
+    const auto micro_batches = training_.order.validation_batches();
+    ExactSum losses;
+    const auto done = engine_->validate(micro_batches, losses);
+    if (!done) return fail_computing(done.error());
+    const auto limbs = losses.limbs();
+    comm::Scalars mine;
+    mine.sums.assign(limbs.begin(), limbs.end());
+    mine.any_flags = losses.is_finite() ? 0 : kBadLossBit;
+    const auto all = training_.communicator.all_reduce_scalars(mine);
+    if (!all) return static_cast<void>(fail(all.error()));
+    const auto total = ExactSum::value_of(std::span(all->sums).first<ExactSum::kLimbs>());
+    const bool good = (all->any_flags & kBadLossBit) == 0;
+    training_.observer.validated(
+        training_.state.step,
+        good ? total / micro_batches : std::numeric_limits<double>::quiet_NaN());
+  }
+
   [[nodiscard]] bool is_due(std::uint64_t step) const {
     const auto every = training_.settings.checkpoint_every_steps;
     return every > 0 && step % every == 0;
@@ -190,6 +216,12 @@ class Loop {
   double fail(Outcome outcome) {
     if (!failed_) failed_ = std::move(outcome);
     return 0;
+  }
+  void fail_computing(const EngineTrouble& trouble) {
+    std::visit(Overloaded{[&](const comm::CommFailure& failure) { fail(failure); },
+                          [&](const Error& error) { fail_alone(error); },
+                          [&](const Aborted&) { fail(leave()); }},
+               trouble);
   }
   double fail(const Error& error) {
     const bool memory = error.code == std::errc::not_enough_memory;

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -14,6 +13,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/io/abort_flag.h"
 #include "trainer/data/order.h"
+#include "trainer/data/tokens.h"
 #include "trainer/flat_array.h"
 #include "trainer/mailbox.h"
 #include "trainer/model/model.h"
@@ -51,6 +51,8 @@ class Observer {
   virtual ~Observer() = default;
   virtual void entered(std::string_view phase) = 0;
   virtual void completed(const StepFigures& figures) = 0;
+  /// `loss`: mean over the validation's tokens, after `step` steps; it may be no finite number.
+  virtual void validated(std::uint64_t step, double loss) = 0;
 };
 
 /// Who writes checkpoints.
@@ -72,7 +74,7 @@ struct Training {
   const TrainerSettings& settings;
   Placement& placement;
   const DataOrder& order;
-  std::span<const std::byte> text;
+  const TokenView& data;  ///< that `order` was made for
   TrainingState& state;
   Model& model;
   comm::Communicator& communicator;

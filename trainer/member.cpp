@@ -19,6 +19,28 @@ tl::unexpected<Member::Trouble> trouble(FailingCategory category, std::string re
   return tl::unexpected<Member::Trouble>(Failed{category, std::move(reason)});
 }
 
+/// A file that is wrong stays so; one that cannot be read just now may be read later.
+tl::unexpected<Member::Trouble> data_trouble(const Error& error) {
+  const bool wrong = error.code == std::errc::invalid_argument;
+  return trouble(wrong ? FailingCategory::config_error : FailingCategory::user_error,
+                 wrong ? error.doing : error.text());
+}
+
+/// That there is something to validate on, where that is wanted.
+Result<void> check_validation(const TrainerSettings& settings, const TrainingData& data) {
+  const DataSplit split((data.tokens().size() - 1) / settings.model.context,
+                        settings.data.validation_per_mille);
+  if (settings.validate_every_steps == 0 || split.validation_windows() >= settings.micro_batch) {
+    return {};
+  }
+  return failure(std::errc::invalid_argument,
+                 data.path() + ": of its " + std::to_string(data.tokens().size()) +
+                     " tokens only " + std::to_string(split.validation_windows()) +
+                     " sequences are for validation, and " + std::to_string(settings.micro_batch) +
+                     " are needed; a larger [trainer.data] validation, "
+                     "a smaller [trainer] micro_batch, or validate_every = \"off\"");
+}
+
 }  // namespace
 
 tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
@@ -39,8 +61,11 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
                        ", and " + std::to_string(assign.world_size) + " ranks need at least " +
                        std::to_string(comm::lanes_for(assign.world_size)));
   }
-  auto text = TextFile::open(settings->text, std::uint64_t{settings->model.context} + 1);
-  if (!text) return trouble(FailingCategory::user_error, text.error().text());
+  auto data = TrainingData::open(settings->data, std::uint64_t{settings->model.context} + 1);
+  if (!data) return data_trouble(data.error());
+  if (auto enough = check_validation(*settings, *data); !enough) {
+    return data_trouble(enough.error());
+  }
   auto placement = Placement::make(*settings, assign.world_size, assign.rank);
   if (!placement) {
     const bool memory = placement.error().code == std::errc::not_enough_memory;
@@ -49,17 +74,16 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
   }
   set_threads(settings->threads);
   return std::unique_ptr<Member>(
-      new Member(assigned, *settings, std::move(*text), std::move(*placement)));
+      new Member(assigned, *settings, std::move(*data), std::move(*placement)));
 }
 
-Member::Member(const Assigned& assigned, TrainerSettings settings, TextFile text,
+Member::Member(const Assigned& assigned, TrainerSettings settings, TrainingData data,
                Placement placement)
     : assigned_(assigned),
       settings_(std::move(settings)),
-      text_(std::move(text)),
+      data_(std::move(data)),
       placement_(std::move(placement)),
-      order_(settings_.seed, text_.bytes().size(), settings_.model.context,
-             settings_.logical_batches, settings_.micro_batch),
+      order_(settings_, data_.tokens().size()),
       state_(placement_.kept().count),
       model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values()),
              settings_.activation_checkpointing) {}
@@ -102,12 +126,24 @@ tl::expected<void, Member::Trouble> Member::form_copies() {
   return {};
 }
 
+/// This rank's part of the ids, so that all ranks together look at all of them. A run that goes on
+/// has had it: its data are the same, by their hash.
+Result<void> Member::check_ids() const {
+  const auto& tokens = data_.tokens();
+  const std::uint64_t ranks = assigned_.assign.world_size;
+  const std::uint64_t rank = assigned_.assign.rank.value;
+  const auto first = tokens.size() / ranks * rank;
+  const auto end = rank + 1 == ranks ? tokens.size() : tokens.size() / ranks * (rank + 1);
+  return data_.check_ids(settings_.model.vocabulary, first, end - first);
+}
+
 tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written written) {
   const auto& assign = assigned_.assign;
   const bool writes_manifest = assign.rank.value == 0;
-  checkpoint::ManifestData data{text_.bytes().size(), {}};
-  if (writes_manifest) data.hash = content_hash(text_.bytes());
+  checkpoint::ManifestData data{data_.bytes().size(), {}};
+  if (writes_manifest) data.hash = content_hash(data_.bytes());
   if (!assign.restore) {
+    if (const auto good = check_ids(); !good) return data_trouble(good.error());
     fill_first_values(placement_.kept(), settings_.seed, state_.values.values());
   } else {
     const auto loaded = checkpoint::load_checkpoint(assign.restore->directory,
@@ -124,9 +160,9 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
                          std::to_string(assign.restore->step.value));
     }
     if (writes_manifest && loaded->manifest.data != data) {
-      return trouble(FailingCategory::config_error, settings_.text + " is not the text that " +
-                                                        assign.restore->directory +
-                                                        " was trained on");
+      return trouble(FailingCategory::config_error,
+                     data_.path() + " is not the " + (data_.format() == "text" ? "text" : "file") +
+                         " that " + assign.restore->directory + " was trained on");
     }
     state_.step = assign.restore->step.value;
   }
@@ -145,7 +181,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
 }
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
-  Training training{settings_, placement_,     order_,       text_.bytes(), state_,
+  Training training{settings_, placement_,     order_,       data_.tokens(), state_,
                     model_,    *communicator_, *abort_,      mailbox,       *saver_,
                     observer,  copy_.get(),    copies_.get()};
   return trainer::train(training);
@@ -179,7 +215,8 @@ std::string Member::sentence() const {
          ": micro-batches " + std::to_string(mine.first) + " to " +
          std::to_string(mine.first + mine.count - 1) + " of " +
          std::to_string(settings_.logical_batches) + ", " + std::to_string(parameters) +
-         " parameters, " + numeric_library();
+         " parameters, " + std::to_string(data_.tokens().size()) + " tokens (" + data_.format() +
+         "), " + numeric_library();
 }
 
 }  // namespace dlaunch::trainer

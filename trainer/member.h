@@ -11,7 +11,7 @@
 #include "trainer/checkpoint_saver.h"
 #include "trainer/comm/io/mesh.h"
 #include "trainer/comm/lanes.h"
-#include "trainer/data/io/text_file.h"
+#include "trainer/data/io/training_data.h"
 #include "trainer/loop.h"
 #include "trainer/model/gpt.h"
 
@@ -44,18 +44,22 @@ class Member {
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
   /// Floating-point operations of the model on this rank.
   [[nodiscard]] double flops_per_step() const;
-  /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, torch 2.11.0, AVX2"
+  /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, 4404412 tokens (text),
+  /// torch 2.11.0, AVX2"
   [[nodiscard]] std::string sentence() const;
 
  private:
   /// HSDP: the groups that this rank's collectives run in.
   [[nodiscard]] tl::expected<void, Trouble> form_copies();
   [[nodiscard]] comm::TreeNode micro_batches() const;
-  Member(const Assigned& assigned, TrainerSettings settings, TextFile text, Placement placement);
+  [[nodiscard]] Result<void> check_ids() const;
+
+  Member(const Assigned& assigned, TrainerSettings settings, TrainingData data,
+         Placement placement);
 
   const Assigned assigned_;
   const TrainerSettings settings_;
-  const TextFile text_;
+  const TrainingData data_;
   Placement placement_;
   const DataOrder order_;
   TrainingState state_;

@@ -43,4 +43,17 @@ namespace dlaunch::trainer {
   return result;
 }
 
+/// cos(π · half_turns) for 0 to 1, by its series: mathematics libraries differ in the last bit.
+[[nodiscard]] constexpr double cosine_of_half_turns(double half_turns) {
+  if (half_turns > 0.5) return -cosine_of_half_turns(1 - half_turns);
+  constexpr double kPi = 3.14159265358979323846;
+  const double square = kPi * half_turns * kPi * half_turns;
+  double term = 1, sum = 1;
+  for (int i = 1; i <= 12; ++i) {
+    term *= -square / ((2 * i - 1) * (2 * i));
+    sum += term;
+  }
+  return sum;
+}
+
 }  // namespace dlaunch::trainer

@@ -1,6 +1,7 @@
 // Keeps the last step's numbers beside the phase of the next.
 #include "trainer/progress.h"
 
+#include <cmath>
 #include <cstdio>
 #include <utility>
 
@@ -11,6 +12,12 @@ std::string step_line(std::uint64_t step, std::uint64_t steps, double loss,
   char numbers[64];
   std::snprintf(numbers, sizeof numbers, "  loss %.4g  tokens/s %.0f", loss, tokens_per_second);
   return "step " + std::to_string(step) + "/" + std::to_string(steps) + numbers;
+}
+
+std::string validation_line(std::uint64_t step, std::uint64_t steps, double loss) {
+  char number[64];
+  std::snprintf(number, sizeof number, "  validation loss %.4g", loss);
+  return "step " + std::to_string(step) + "/" + std::to_string(steps) + number;
 }
 
 ProgressTeller::ProgressTeller(const TrainerSettings& settings, std::uint64_t step, Gauges gauges,
@@ -46,6 +53,15 @@ void ProgressTeller::completed(const StepFigures& figures) {
   const auto tokens = static_cast<double>(std::exchange(steps_since_line_, 0) * tokens_per_step_);
   log_(step_line(figures.step, steps_, figures.loss,
                  tokens / std::exchange(seconds_since_line_, 0)));
+}
+
+void ProgressTeller::validated(std::uint64_t step, double loss) {
+  if (std::isfinite(loss)) {
+    progress_.figures.validation_loss = loss;
+    progress_.figures.validation_step = step;
+    tell_(progress_);
+  }
+  log_(validation_line(step, steps_, loss));
 }
 
 void ProgressTeller::set_figures(const StepFigures& figures) {

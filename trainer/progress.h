@@ -21,6 +21,9 @@ constexpr nanoseconds kLogInterval = 1s;
 [[nodiscard]] std::string step_line(std::uint64_t step, std::uint64_t steps, double loss,
                                     double tokens_per_second);
 
+/// "step 100/2000  validation loss 3.52"
+[[nodiscard]] std::string validation_line(std::uint64_t step, std::uint64_t steps, double loss);
+
 /// What a rank's speed is held against; 0: not known.
 struct Rates {
   double gemm_flops_per_second = 0;  ///< measured
@@ -44,6 +47,7 @@ class ProgressTeller final : public Observer {
 
   void entered(std::string_view phase) override;
   void completed(const StepFigures& figures) override;
+  void validated(std::uint64_t step, double loss) override;
 
  private:
   void set_figures(const StepFigures& figures);

@@ -20,6 +20,8 @@ namespace {
 constexpr std::uint32_t kLayersMax = 1024;
 constexpr std::uint32_t kWidthMax = 1u << 16;
 constexpr std::uint32_t kContextMax = 1u << 20;
+constexpr std::uint32_t kBytes = 256;
+constexpr std::uint32_t kVocabularyMax = 1u << 24;
 constexpr std::uint32_t kMicroBatchMax = 1u << 16;
 constexpr std::uint32_t kLogicalBatchesMax = 1u << 20;
 constexpr std::uint32_t kThreadsMax = 1024;
@@ -93,10 +95,45 @@ void read_model(const json& model, ModelSettings& settings, std::vector<std::str
   reader.whole("width", settings.width, 1, kWidthMax);
   reader.whole("heads", settings.heads, 1, kWidthMax);
   reader.whole("context", settings.context, 1, kContextMax);
+  reader.whole("vocabulary", settings.vocabulary, 2, kVocabularyMax);
   if (settings.heads > 0 && settings.width % settings.heads != 0) {
     reader.complain("width", "(" + std::to_string(settings.width) +
                                  ") must be a multiple of model.heads (" +
                                  std::to_string(settings.heads) + ")");
+  }
+}
+
+void read_schedule(Reader& reader, TrainerSettings& settings) {
+  std::string schedule = "constant";
+  reader.text("schedule", schedule);
+  if (schedule == "cosine") {
+    settings.schedule = Schedule::cosine;
+  } else if (schedule != "constant") {
+    reader.complain("schedule", "is neither “constant” nor “cosine”");
+  }
+  reader.number("min_learning_rate", settings.min_learning_rate, 0, 1e30);
+  settings.decay_steps = settings.steps;
+  reader.whole("decay_steps", settings.decay_steps, 1, std::numeric_limits<std::uint64_t>::max());
+  if (settings.schedule == Schedule::cosine && settings.decay_steps <= settings.warmup_steps) {
+    reader.complain("decay_steps", "must be more than warmup_steps");
+  }
+}
+
+void read_data(const json& data, TrainerSettings& settings, std::vector<std::string>& problems) {
+  Reader reader(data, "data.", problems);
+  reader.text("text", settings.data.text);
+  reader.text("tokens", settings.data.tokens);
+  if (settings.data.text.empty() == settings.data.tokens.empty()) {
+    reader.complain("text", "or data.tokens, one of them, must be the path of a file");
+  }
+  if (!settings.data.text.empty() && settings.model.vocabulary < kBytes) {
+    problems.push_back("model.vocabulary must be 256 or more: the bytes of a text");
+  }
+  double validation = 0;
+  reader.number("validation", validation, 0, 0.5);
+  settings.data.validation_per_mille = static_cast<std::uint32_t>(std::lround(validation * 1000));
+  if (settings.validate_every_steps > 0 && settings.data.validation_per_mille == 0) {
+    reader.complain("validation", "must be 0.001 or more: validate_every_steps is not 0");
   }
 }
 
@@ -122,6 +159,8 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   reader.number("learning_rate", settings.learning_rate, 0, 1e30);
   reader.whole("seed", settings.seed, 0, kAny);
   reader.whole("warmup_steps", settings.warmup_steps, 0, kAny);
+  read_schedule(reader, settings);
+  reader.whole("validate_every_steps", settings.validate_every_steps, 0, kAny);
   reader.number("weight_decay", settings.weight_decay, 0, 1e6);
   reader.number("clip", settings.clip, 0, 1e30);
   read_betas(reader, settings);
@@ -150,11 +189,7 @@ Result<TrainerSettings> parse_settings(std::string_view text) {
       return good;
     };
     if (nested("model")) read_model(object["model"], settings.model, problems);
-    if (nested("data")) {
-      Reader reader(object["data"], "data.", problems);
-      reader.text("text", settings.text);
-      if (settings.text.empty()) reader.complain("text", "must be the path of a text file");
-    }
+    if (nested("data")) read_data(object["data"], settings, problems);
   }
   if (problems.empty()) return settings;
   std::string all;

@@ -14,8 +14,19 @@ struct ModelSettings {
   std::uint32_t width = 128;
   std::uint32_t heads = 4;
   std::uint32_t context = 128;
+  std::uint32_t vocabulary = 256;  ///< ids are below it; bytes are 256
   friend bool operator==(const ModelSettings&, const ModelSettings&) = default;
 };
+
+/// Exactly one of the two paths is there, an absolute one.
+struct DataSettings {
+  std::string text;                        ///< its bytes are the tokens
+  std::string tokens;                      ///< a file of ids, or Megatron's index of one
+  std::uint32_t validation_per_mille = 0;  ///< of the data, kept out of the training
+};
+
+/// Of the learning rate, after the warm-up.
+enum class Schedule { constant, cosine };
 
 enum class Strategy {
   ddp,   ///< every rank keeps the whole state
@@ -34,12 +45,16 @@ struct TrainerSettings {
   double learning_rate = 3e-4;
   std::uint64_t seed = 1;
   std::uint64_t warmup_steps = 0;
+  Schedule schedule = Schedule::constant;
+  double min_learning_rate = 0;   ///< where the cosine ends
+  std::uint64_t decay_steps = 0;  ///< where it gets there, from the first step on
   double weight_decay = 0.1;
   double clip = 1.0;  ///< largest norm of the gradient; 0: none
   double beta1 = 0.9;
   double beta2 = 0.95;
   ModelSettings model;
-  std::string text;                          ///< absolute path
+  DataSettings data;
+  std::uint64_t validate_every_steps = 0;    ///< 0: never
   std::uint64_t checkpoint_every_steps = 0;  ///< 0: only on request and at the end
   std::uint32_t threads = 1;
 

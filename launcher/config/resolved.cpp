@@ -98,19 +98,30 @@ void write_trainer(Writer& writer, const TrainerSection& trainer) {
   writer.raw("learning_rate", number(trainer.learning_rate));
   writer.whole("seed", trainer.seed);
   writer.whole("warmup_steps", trainer.warmup_steps);
+  writer.text("schedule", trainer.schedule);
+  if (trainer.schedule == "cosine") {
+    writer.raw("min_learning_rate", number(trainer.min_learning_rate));
+    writer.whole_if("decay_steps", trainer.decay_steps);
+  }
   writer.raw("weight_decay", number(trainer.weight_decay));
   writer.raw("clip", number(trainer.clip));
   writer.raw("betas", "[" + number(trainer.betas[0]) + ", " + number(trainer.betas[1]) + "]");
   writer.flag("activation_checkpointing", trainer.activation_checkpointing);
   if (trainer.strategy != "ddp") writer.flag("prefetch", trainer.prefetch);
   writer.whole_if("shard_size", trainer.shard_size);
+  writer.text("validate_every", trainer.validate_every_steps == 0
+                                    ? "off"
+                                    : std::to_string(trainer.validate_every_steps) + " steps");
   writer.table("[trainer.model]");
   writer.whole("layers", trainer.model.layers);
   writer.whole("width", trainer.model.width);
   writer.whole("heads", trainer.model.heads);
   writer.whole("context", trainer.model.context);
+  writer.whole("vocabulary", trainer.model.vocabulary);
   writer.table("[trainer.data]");
-  writer.text("text", trainer.text);
+  writer.text_if("text", trainer.text);
+  writer.text_if("tokens", trainer.tokens);
+  writer.raw("validation", number(trainer.validation));
 }
 
 void write_program(Writer& writer, const ProgramSection& program) {

@@ -26,7 +26,7 @@ struct JobSection {
 };
 
 struct ModelSection {
-  std::uint32_t layers = 4, width = 128, heads = 4, context = 128;
+  std::uint32_t layers = 4, width = 128, heads = 4, context = 128, vocabulary = 256;
 
   friend bool operator==(const ModelSection&, const ModelSection&) = default;
 };
@@ -46,7 +46,13 @@ struct TrainerSection {
   bool prefetch = true;
   std::uint32_t shard_size = 0;  ///< "hsdp": ranks that share a copy; 0: those of a host
   ModelSection model;
-  std::string text;  ///< absolute path of the training text
+  std::string text;                        ///< absolute path of the training text
+  std::string tokens;                      ///< or of a file of token ids; exactly one is given
+  double validation = 0;                   ///< share of the data; in thousandths
+  std::uint64_t validate_every_steps = 0;  ///< 0: never
+  std::string schedule = "constant";
+  double min_learning_rate = 0;
+  std::uint64_t decay_steps = 0;  ///< 0: `steps`
 
   friend bool operator==(const TrainerSection&, const TrainerSection&) = default;
 };

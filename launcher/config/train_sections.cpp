@@ -1,7 +1,6 @@
 #include "launcher/config/train_sections.h"
 
 #include <algorithm>
-#include <bit>
 #include <charconv>
 #include <filesystem>
 #include <limits>
@@ -12,14 +11,7 @@
 namespace dlaunch::launcher::config {
 namespace {
 
-constexpr std::int64_t kShardSizeMax = 4096;
-constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kHostsMax = 65'536;
-constexpr std::int64_t kLogicalBatchesMax = 1 << 20;
-constexpr std::int64_t kMicroBatchMax = 1 << 16;
-constexpr std::int64_t kLayersMax = 1024;
-constexpr std::int64_t kWidthMax = 1 << 16;
-constexpr std::int64_t kContextMax = 1 << 20;
 constexpr std::int64_t kReplicasMax = 16;
 constexpr std::int64_t kKeepMax = 1'000'000;
 constexpr std::int64_t kRestartsMax = 1'000'000;
@@ -67,35 +59,6 @@ void read_hosts_wanted(Section& section, JobSection& job) {
   job.hosts_max = *max;
 }
 
-void read_model(Section section, ModelSection& model) {
-  section.whole("layers", model.layers, 1, kLayersMax);
-  section.whole("width", model.width, 1, kWidthMax);
-  section.whole("heads", model.heads, 1, kWidthMax);
-  section.whole("context", model.context, 1, kContextMax);
-  if (model.width % model.heads != 0) {
-    section.wrong(section.has("heads") ? "heads" : "width",
-                  "`width` (" + std::to_string(model.width) + ") is no multiple of `heads` (" +
-                      std::to_string(model.heads) + ")",
-                  "expected a width that the heads can share evenly");
-  }
-  section.finish();
-}
-
-void read_betas(Section& section, TrainerSection& trainer) {
-  const auto* node = section.find("betas");
-  if (node == nullptr) return;
-  const auto* array = node->as_array();
-  const bool two = array != nullptr && array->size() == 2;
-  const auto first = two ? array->get(0)->value<double>() : std::nullopt;
-  const auto second = two ? array->get(1)->value<double>() : std::nullopt;
-  const auto good = [](std::optional<double> beta) { return beta && *beta >= 0 && *beta < 1; };
-  if (!good(first) || !good(second)) {
-    return section.wrong("betas", "`betas` in [trainer] is not right",
-                         "expected two numbers from 0 to below 1, like [0.9, 0.95]");
-  }
-  trainer.betas = {*first, *second};
-}
-
 void read_every(Section& section, CheckpointEvery& every) {
   const auto* node = section.find("every");
   if (node == nullptr) return;
@@ -109,12 +72,7 @@ void read_every(Section& section, CheckpointEvery& every) {
     every = EveryAuto{};
     return;
   }
-  for (const std::string_view unit : {"steps", "step"}) {
-    if (!value.ends_with(unit)) continue;
-    auto digits = std::string_view(value).substr(0, value.size() - unit.size());
-    while (digits.ends_with(' ')) digits.remove_suffix(1);
-    const auto steps = count(digits, std::numeric_limits<std::uint32_t>::max());
-    if (!steps) return section.wrong("every", "`every` is \"" + value + "\"", expected);
+  if (const auto steps = steps_in(value)) {
     every = EverySteps{*steps};
     return;
   }
@@ -126,6 +84,16 @@ void read_every(Section& section, CheckpointEvery& every) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> steps_in(std::string_view text) {
+  for (const std::string_view unit : {"steps", "step"}) {
+    if (!text.ends_with(unit)) continue;
+    auto digits = text.substr(0, text.size() - unit.size());
+    while (digits.ends_with(' ')) digits.remove_suffix(1);
+    return count(digits, std::numeric_limits<std::uint32_t>::max());
+  }
+  return std::nullopt;
+}
 
 std::string absolute_path(std::string_view path, const TrainContext& context) {
   std::string whole(path);
@@ -180,54 +148,6 @@ void read_job(Section section, JobSection& job, std::vector<std::string>& notice
   }
   section.choice("bind", job.bind, {"numa"}, {"none"});
   if (section.has("bind")) notices.emplace_back("[job] bind: processes are not bound yet");
-  section.finish();
-}
-
-void read_trainer(Section section, TrainerSection& trainer, const TrainContext& context) {
-  section.choice("strategy", trainer.strategy, {"ddp", "fsdp", "hsdp"}, {});
-  section.whole("steps", trainer.steps, 1, kAny);
-  section.whole("logical_batches", trainer.logical_batches, 1, kLogicalBatchesMax);
-  if (trainer.logical_batches != 0 && !std::has_single_bit(trainer.logical_batches)) {
-    section.wrong("logical_batches",
-                  "`logical_batches` is " + std::to_string(trainer.logical_batches),
-                  "expected a power of two, not below the most ranks");
-  }
-  section.whole("micro_batch", trainer.micro_batch, 1, kMicroBatchMax);
-  section.real("learning_rate", trainer.learning_rate, 0, 1e6, "a number from 0 to 1e6");
-  section.whole("seed", trainer.seed, 0, kAny);
-  section.whole("warmup_steps", trainer.warmup_steps, 0, kAny);
-  section.real("weight_decay", trainer.weight_decay, 0, 1e6, "a number from 0 to 1e6");
-  section.real("clip", trainer.clip, 0, 1e30, "a number from 0 (no clipping) to 1e30");
-  read_betas(section, trainer);
-  section.flag("activation_checkpointing", trainer.activation_checkpointing);
-  section.flag("prefetch", trainer.prefetch);
-  const auto only_with = [&](const char* key, const char* strategies) {
-    section.wrong(key,
-                  std::string("`") + key + "` in [trainer] has no effect with strategy = \"" +
-                      trainer.strategy + "\"",
-                  std::string("expected strategy = ") + strategies);
-  };
-  if (trainer.strategy == "ddp" && !trainer.prefetch) only_with("prefetch", R"("fsdp" or "hsdp")");
-  section.whole("shard_size", trainer.shard_size, 1, kShardSizeMax);
-  if (trainer.strategy != "hsdp" && section.has("shard_size")) {
-    only_with("shard_size", R"("hsdp")");
-  }
-  std::string unused;
-  section.choice("reduction", unused, {"ordered"}, {"fast"});
-  if (const auto* node = section.find("validate_every");
-      node != nullptr && (!node->is_string() || node->as_string()->get() != "off")) {
-    section.wrong("validate_every", "`validate_every` in [trainer] is not available yet",
-                  "expected \"off\"");
-  }
-  read_model(section.section("model"), trainer.model);
-  auto data = section.section("data");
-  read_path(data, "text", trainer.text, context);
-  data.later("tokens");
-  if (!data.has("text") && !data.has("tokens")) {
-    auto& place = data.given() ? data : section;
-    place.wrong("", "there is no text to train on", "expected [trainer.data] text = \"kjv.txt\"");
-  }
-  data.finish();
   section.finish();
 }
 

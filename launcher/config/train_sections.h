@@ -1,6 +1,8 @@
 // The sections of train.toml, one function each. They add what is wrong to the section's Reading.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -14,6 +16,9 @@ namespace dlaunch::launcher::config {
 /// Reads a path and makes it absolute; "~bob/x" is refused, an empty one too.
 void read_path(Section& section, std::string_view key, std::string& into,
                const TrainContext& context);
+
+/// Of "100 steps" 100; nullopt: it is something else, or none.
+[[nodiscard]] std::optional<std::uint32_t> steps_in(std::string_view text);
 
 /// What the job is called when train.toml does not say: as its folder, without odd characters.
 [[nodiscard]] std::string default_job_name(const std::string& directory);

@@ -76,10 +76,19 @@ std::string trainer_settings(const config::TrainFile& train) {
                               {{"layers", trainer.model.layers},
                                {"width", trainer.model.width},
                                {"heads", trainer.model.heads},
-                               {"context", trainer.model.context}}},
-                             {"data", {{"text", trainer.text}}},
+                               {"context", trainer.model.context},
+                               {"vocabulary", trainer.model.vocabulary}}},
+                             {"data", {{"validation", trainer.validation}}},
+                             {"validate_every_steps", trainer.validate_every_steps},
+                             {"schedule", trainer.schedule},
                              {"checkpoint_every_steps", steps == nullptr ? 0 : steps->steps},
                              {"threads", 1}};
+  if (trainer.schedule == "cosine") {
+    settings["min_learning_rate"] = trainer.min_learning_rate;
+    settings["decay_steps"] = trainer.decay_steps == 0 ? trainer.steps : trainer.decay_steps;
+  }
+  const bool text = trainer.tokens.empty();
+  settings["data"][text ? "text" : "tokens"] = text ? trainer.text : trainer.tokens;
   // Left to the checkpoint, or to the ranks that there are at the start.
   if (trainer.logical_batches != 0) settings["logical_batches"] = trainer.logical_batches;
   return protocol::json_text(settings);
@@ -87,6 +96,15 @@ std::string trainer_settings(const config::TrainFile& train) {
 
 std::string trainer_path(const JobInput& input) {
   return input.program_folder + "/dlaunch-trainer";
+}
+
+/// The one with the tokens first: its hash is kept with each checkpoint.
+std::vector<std::string> data_files(const config::TrainerSection& trainer) {
+  if (trainer.tokens.empty()) return {trainer.text};
+  constexpr std::string_view kIndex = ".idx";  // Megatron's; the ids are in the file beside it
+  if (!trainer.tokens.ends_with(kIndex)) return {trainer.tokens};
+  const auto stem = trainer.tokens.substr(0, trainer.tokens.size() - kIndex.size());
+  return {stem + ".bin", trainer.tokens};
 }
 
 void add_check(protocol::JobSpec& spec, const char* check, const std::string& path,
@@ -119,7 +137,9 @@ protocol::JobSpec job_spec(const JobInput& input, const JobFiles& files, const S
     spec.set_directory(input.train.directory);
     spec.set_trainer_settings(setting.job.trainer_settings);
     add_check(spec, "trainer", trainer_path(input), protocol::PathCheck::EXECUTABLE, true);
-    add_check(spec, "data", train.trainer->text, protocol::PathCheck::FILE, true);
+    for (const auto& path : data_files(*train.trainer)) {
+      add_check(spec, "data", path, protocol::PathCheck::FILE, true);
+    }
   } else {
     const auto& program = *train.program;
     for (const auto& word : program.command) spec.add_command(word);

@@ -13,9 +13,23 @@ using nlohmann::json;
 
 /// What the weights after step N depend on. The schedule's length and how often to save may change.
 constexpr std::uint32_t kLogicalBatchesDefault = 8;
-constexpr std::array kMatching = {"model",       "data",          "seed",         "logical_batches",
-                                  "micro_batch", "learning_rate", "warmup_steps", "weight_decay",
-                                  "clip",        "betas"};
+constexpr std::array kMatching = {
+    "model",        "data",         "seed", "logical_batches", "micro_batch", "learning_rate",
+    "warmup_steps", "weight_decay", "clip", "betas",           "schedule",    "min_learning_rate",
+    "decay_steps"};
+
+/// What settings of before a key was there did.
+const json& before_the_key() {
+  static const json defaults = {
+      {"model", {{"vocabulary", 256}}}, {"data", {{"validation", 0.0}}}, {"schedule", "constant"}};
+  return defaults;
+}
+
+json with_defaults(const json& settings) {
+  auto all = before_the_key();
+  all.merge_patch(settings);
+  return all;
+}
 
 void compare(const std::string& path, const json& here, const json& there,
              std::vector<std::string>& differences) {
@@ -133,9 +147,10 @@ std::vector<std::string> judge_match(const std::string& settings, const std::str
   const auto here = json::parse(settings, nullptr, false);
   const auto there = json::parse(config, nullptr, false);
   if (!here.is_object() || !there.is_object()) return differences;
+  const auto whole_here = with_defaults(here), whole_there = with_defaults(there);
   for (const auto* key : kMatching) {
-    if (here.contains(key) && there.contains(key)) {
-      compare(key, here.at(key), there.at(key), differences);
+    if (whole_here.contains(key) && whole_there.contains(key)) {
+      compare(key, whole_here.at(key), whole_there.at(key), differences);
     }
   }
   return differences;

@@ -1,5 +1,7 @@
-// Bytes become tokens; each token's target is the byte after it.
+// Each token's target is the one after it.
 #include "trainer/data/batch.h"
+
+#include <span>
 
 namespace dlaunch::trainer {
 
@@ -9,17 +11,24 @@ BatchBuffer::BatchBuffer(const TrainerSettings& settings)
       inputs_(std::size_t{sequences_} * context_),
       targets_(inputs_.size()) {}
 
-void BatchBuffer::fill(std::span<const std::byte> text, const DataOrder& order, std::uint64_t step,
+void BatchBuffer::fill(const TokenView& data, const DataOrder& order, std::uint64_t step,
                        std::uint32_t micro_batch) {
-  std::size_t place = 0;
   for (std::uint32_t sequence = 0; sequence < sequences_; ++sequence) {
-    const auto window =
-        text.subspan(order.first_byte(step, micro_batch, sequence), context_ + 1ull);
-    for (std::size_t i = 0; i < context_; ++i, ++place) {
-      inputs_[place] = std::to_integer<std::int64_t>(window[i]);
-      targets_[place] = std::to_integer<std::int64_t>(window[i + 1]);
-    }
+    copy_window(data, order.first_token(step, micro_batch, sequence), sequence);
   }
+}
+
+void BatchBuffer::fill_for_validation(const TokenView& data, const DataOrder& order,
+                                      std::uint32_t micro_batch) {
+  for (std::uint32_t sequence = 0; sequence < sequences_; ++sequence) {
+    copy_window(data, order.first_validation_token(micro_batch, sequence), sequence);
+  }
+}
+
+void BatchBuffer::copy_window(const TokenView& data, std::uint64_t first, std::uint32_t sequence) {
+  const auto place = std::size_t{sequence} * context_;
+  data.copy(first, std::span(inputs_).subspan(place, context_));
+  data.copy(first + 1, std::span(targets_).subspan(place, context_));
 }
 
 }  // namespace dlaunch::trainer

@@ -1,12 +1,11 @@
-// A micro-batch's tokens, cut out of the text.
+// A micro-batch's tokens, cut out of the data.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "trainer/data/order.h"
+#include "trainer/data/tokens.h"
 #include "trainer/model/model.h"
 #include "trainer/settings.h"
 
@@ -17,13 +16,18 @@ class BatchBuffer {
  public:
   explicit BatchBuffer(const TrainerSettings& settings);
 
-  /// `text` is the one that `order` was made for.
-  void fill(std::span<const std::byte> text, const DataOrder& order, std::uint64_t step,
+  /// `data` are those that `order` was made for.
+  void fill(const TokenView& data, const DataOrder& order, std::uint64_t step,
             std::uint32_t micro_batch);
-  /// Valid until the next `fill`.
+  /// With a micro-batch of what is kept for validation.
+  void fill_for_validation(const TokenView& data, const DataOrder& order,
+                           std::uint32_t micro_batch);
+  /// Valid until the next of these.
   [[nodiscard]] Batch view() const { return {sequences_, context_, inputs_, targets_}; }
 
  private:
+  void copy_window(const TokenView& data, std::uint64_t first, std::uint32_t sequence);
+
   std::uint32_t sequences_;
   std::uint32_t context_;
   std::vector<std::int64_t> inputs_;

@@ -1,6 +1,7 @@
-// A keyed permutation (Feistel network, walked until it lands in range) of the text's windows.
+// A keyed permutation (Feistel network, walked until it lands in range) of the training windows.
 #include "trainer/data/order.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -13,21 +14,20 @@ namespace {
 constexpr std::uint32_t kRounds = 4;
 }
 
-DataOrder::DataOrder(std::uint64_t seed, std::uint64_t text_bytes, std::uint32_t context,
-                     std::uint32_t logical_batches, std::uint32_t micro_batch)
-    : seed_(mix(seed)),
-      windows_((text_bytes - 1) / context),
-      context_(context),
-      logical_batches_(logical_batches),
-      micro_batch_(micro_batch),
-      half_bits_((static_cast<std::uint32_t>(std::bit_width(windows_)) + 1) / 2) {
-  DL_CHECK(text_bytes > context, "the text holds at least one window");
+DataOrder::DataOrder(const TrainerSettings& settings, std::uint64_t tokens)
+    : seed_(mix(settings.seed)),
+      context_(settings.model.context),
+      logical_batches_(settings.logical_batches),
+      micro_batch_(settings.micro_batch),
+      split_((tokens - 1) / context_, settings.data.validation_per_mille),
+      half_bits_((static_cast<std::uint32_t>(std::bit_width(windows())) + 1) / 2) {
+  DL_CHECK(tokens > context_ && windows() > 0, "the data hold at least one window");
 }
 
-std::uint64_t DataOrder::first_byte(std::uint64_t step, std::uint32_t micro_batch,
-                                    std::uint32_t sequence) const {
+std::uint64_t DataOrder::first_token(std::uint64_t step, std::uint32_t micro_batch,
+                                     std::uint32_t sequence) const {
   const std::uint64_t dealt = (step * logical_batches_ + micro_batch) * micro_batch_ + sequence;
-  return shuffled(dealt / windows_, dealt % windows_) * context_;
+  return split_.training_window(shuffled(dealt / windows(), dealt % windows())) * context_;
 }
 
 std::uint64_t DataOrder::shuffled(std::uint64_t pass, std::uint64_t index) const {
@@ -41,8 +41,22 @@ std::uint64_t DataOrder::shuffled(std::uint64_t pass, std::uint64_t index) const
       left = std::exchange(right, left ^ scrambled);
     }
     index = left << half_bits_ | right;
-  } while (index >= windows_);
+  } while (index >= windows());
   return index;
+}
+
+std::uint32_t DataOrder::validation_batches() const {
+  const std::uint64_t most = std::uint64_t{logical_batches_} * kValidationPerStep;
+  return static_cast<std::uint32_t>(std::min(most, validation_windows() / micro_batch_));
+}
+
+std::uint64_t DataOrder::first_validation_token(std::uint32_t micro_batch,
+                                                std::uint32_t sequence) const {
+  const std::uint64_t all = std::uint64_t{validation_batches()} * micro_batch_;
+  const std::uint64_t number = std::uint64_t{micro_batch} * micro_batch_ + sequence;
+  const std::uint64_t spread =
+      number * (validation_windows() / all) + number * (validation_windows() % all) / all;
+  return split_.validation_window(spread) * context_;
 }
 
 }  // namespace dlaunch::trainer

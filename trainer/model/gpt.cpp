@@ -113,6 +113,15 @@ class Gpt::Impl {
     pass.batch = batch;
   }
 
+  void evaluate_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+    const at::NoGradGuard no_grad;
+    auto& pass = passes_.at(slot);
+    pass.inputs.clear();
+    pass.outputs.resize(units());
+    const auto stream = unit > 0 ? std::exchange(pass.outputs[unit - 1], {}) : at::Tensor();
+    pass.outputs[unit] = applied(unit, stream, batch);
+  }
+
   [[nodiscard]] double flops_per_token() const {
     double weights = static_cast<double>(tokens_.numel());  // the tied head; looking up is free
     for (const auto& block : blocks_) {
@@ -247,6 +256,10 @@ Gpt::~Gpt() = default;
 std::size_t Gpt::units() const { return impl_->units(); }
 Result<void> Gpt::forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
   return translated("computing the loss", [&] { impl_->forward_unit(unit, slot, batch); });
+}
+Result<void> Gpt::evaluate_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+  return translated("computing the validation loss",
+                    [&] { impl_->evaluate_unit(unit, slot, batch); });
 }
 Result<double> Gpt::loss(std::size_t slot) {
   return translated("computing the loss", [&] { return impl_->loss(slot); });

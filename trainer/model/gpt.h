@@ -32,6 +32,8 @@ class Gpt final : public Model {
   [[nodiscard]] Result<void> forward_unit(std::size_t unit, std::size_t slot,
                                           const Batch& batch) override;
   [[nodiscard]] Result<double> loss(std::size_t slot) override;
+  [[nodiscard]] Result<void> evaluate_unit(std::size_t unit, std::size_t slot,
+                                           const Batch& batch) override;
   /// As in PaLM's appendix B: six for each weight of a matrix product, and attention without
   /// leaving out what the mask hides.
   [[nodiscard]] double flops_per_token() const override;

@@ -46,11 +46,22 @@ class Model {
   [[nodiscard]] virtual Result<void> backward_unit(std::size_t unit, std::size_t slot,
                                                    std::span<float> gradients,
                                                    const Ready& ready) = 0;
+  /// As forward_unit where no backward pass follows: a model may then keep nothing for it.
+  [[nodiscard]] virtual Result<void> evaluate_unit(std::size_t unit, std::size_t slot,
+                                                   const Batch& batch) {
+    return forward_unit(unit, slot, batch);
+  }
 
   /// The whole chain, in the first slot.
   [[nodiscard]] Result<double> forward(const Batch& batch) {
     for (std::size_t unit = 0; unit < units(); ++unit) {
       if (auto done = forward_unit(unit, 0, batch); !done) return tl::unexpected(done.error());
+    }
+    return loss(0);
+  }
+  [[nodiscard]] Result<double> evaluate(const Batch& batch) {
+    for (std::size_t unit = 0; unit < units(); ++unit) {
+      if (auto done = evaluate_unit(unit, 0, batch); !done) return tl::unexpected(done.error());
     }
     return loss(0);
   }

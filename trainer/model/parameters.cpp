@@ -62,7 +62,7 @@ ParameterLayout layout_of(const ModelSettings& model) {
   const auto residual = static_cast<float>(kDeviation / std::sqrt(2.0 * model.layers));
   Builder builder;
   builder.unit().reads_in_backward = false;
-  builder.matrix("transformer.wte.weight", kVocabulary, width, kDeviation);
+  builder.matrix("transformer.wte.weight", model.vocabulary, width, kDeviation);
   builder.matrix("transformer.wpe.weight", model.context, width, kDeviation);
   for (std::uint32_t layer = 0; layer < model.layers; ++layer) {
     builder.unit();

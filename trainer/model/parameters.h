@@ -12,9 +12,6 @@
 
 namespace dlaunch::trainer {
 
-/// Bytes are the tokens.
-constexpr std::uint32_t kVocabulary = 256;
-
 struct Parameter {
   std::string name;  ///< Hugging Face's, as GPT2LMHeadModel saves it
   std::vector<std::uint64_t> shape;

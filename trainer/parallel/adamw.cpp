@@ -49,7 +49,14 @@ double sum_of_squares(std::span<const float> values) {
 }  // namespace
 
 double learning_rate_at(const TrainerSettings& settings, std::uint64_t step) {
-  if (step >= settings.warmup_steps) return settings.learning_rate;
+  if (step >= settings.warmup_steps) {
+    if (settings.schedule == Schedule::constant) return settings.learning_rate;
+    if (step >= settings.decay_steps) return settings.min_learning_rate;
+    const double way = static_cast<double>(step - settings.warmup_steps) /
+                       static_cast<double>(settings.decay_steps - settings.warmup_steps);
+    return settings.min_learning_rate + (settings.learning_rate - settings.min_learning_rate) *
+                                            0.5 * (1 + cosine_of_half_turns(way));
+  }
   return settings.learning_rate * static_cast<double>(step + 1) /
          static_cast<double>(settings.warmup_steps);
 }

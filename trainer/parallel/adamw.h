@@ -10,8 +10,9 @@
 
 namespace dlaunch::trainer {
 
-/// Linear warm-up over `warmup_steps`, then constant: it does not depend on `steps`, so a run that
-/// is prolonged equals one that was asked for in full. `step`: steps taken before this one.
+/// Linear warm-up over `warmup_steps`, then constant or half a wave of the cosine down to
+/// `min_learning_rate`, where it stays from `decay_steps` on. It does not depend on `steps`, so a
+/// run that is prolonged equals one that was asked for in full. `step`: taken before this one.
 [[nodiscard]] double learning_rate_at(const TrainerSettings& settings, std::uint64_t step);
 
 /// Adds the squares of all values, row by row: the same rows give the same bits, whoever keeps

@@ -35,4 +35,15 @@ EngineResult<void> DataParallel::compute(ExactSum& losses) {
   return {};
 }
 
+EngineResult<void> DataParallel::validate(std::uint32_t micro_batches, ExactSum& losses) {
+  const auto ranks = hands_.communicator.world_size();
+  for (auto i = hands_.communicator.rank().value; i < micro_batches; i += ranks) {
+    if (hands_.abort.is_set()) return tl::unexpected<EngineTrouble>(Aborted{});
+    const auto loss = hands_.model.evaluate(hands_.validation_batch(0, i));
+    if (!loss) return tl::unexpected<EngineTrouble>(loss.error());
+    losses.add(*loss);
+  }
+  return {};
+}
+
 }  // namespace dlaunch::trainer

@@ -12,6 +12,7 @@ class DataParallel final : public GradientEngine {
   explicit DataParallel(EngineHands hands);
 
   [[nodiscard]] EngineResult<void> compute(ExactSum& losses) override;
+  [[nodiscard]] EngineResult<void> validate(std::uint32_t micro_batches, ExactSum& losses) override;
   [[nodiscard]] std::span<float> gradients() override { return reducer_.gradients(); }
   [[nodiscard]] bool counts() const override { return hands_.communicator.rank().value == 0; }
   [[nodiscard]] nanoseconds waited() const override { return waited_; }

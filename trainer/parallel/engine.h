@@ -31,6 +31,8 @@ struct EngineHands {
   std::uint32_t logical_batches = 1;
   /// Fills the slot with a micro-batch of the present step; valid until the slot is filled again.
   std::function<Batch(std::size_t slot, std::uint32_t micro_batch)> batch;
+  /// Likewise with a micro-batch of what is kept for validation.
+  std::function<Batch(std::size_t slot, std::uint32_t micro_batch)> validation_batch;
   std::function<void(std::string_view phase)> entered;
 };
 
@@ -55,6 +57,10 @@ class GradientEngine {
   /// Computes this rank's micro-batches of a step; every rank calls it. Adds each micro-batch's
   /// loss to `losses`. Afterwards `gradients` holds the sum over all ranks.
   [[nodiscard]] virtual EngineResult<void> compute(ExactSum& losses) = 0;
+  /// Only the losses of so many micro-batches of validation, and this rank's of them; every rank
+  /// calls it. Nothing that a step depends on is changed.
+  [[nodiscard]] virtual EngineResult<void> validate(std::uint32_t micro_batches,
+                                                    ExactSum& losses) = 0;
   /// Of the values that this rank keeps, laid out as its state is.
   [[nodiscard]] virtual std::span<float> gradients() = 0;
   /// False: another rank keeps the same values, and what is added up over all counts them there.

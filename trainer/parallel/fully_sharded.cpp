@@ -82,16 +82,55 @@ EngineResult<void> FullySharded::run_round(std::uint32_t round, ExactSum& losses
     const bool last = i + 1 == visits_.size();
     const std::vector<std::size_t> none;
     const auto& next = last ? none : visits_[i + 1].reads;
-    if (auto done = gather(visit.reads); !done) return done;
-    if (prefetch_) {
-      if (auto done = gather(next); !done) return done;
-    }
-    if (auto done = await_gathered(visit.reads); !done) return done;
+    if (auto done = prepare(visit, next); !done) return done;
     if (auto done = run(visit, losses); !done) return done;
     drop_all_but(next);
   }
   if (auto done = finish_reducing(); !done) return done;
   return finish_replicating();
+}
+
+EngineResult<void> FullySharded::prepare(const Visit& visit, const std::vector<std::size_t>& next) {
+  if (auto done = gather(visit.reads); !done) return done;
+  if (prefetch_) {
+    if (auto done = gather(next); !done) return done;
+  }
+  return await_gathered(visit.reads);
+}
+
+EngineResult<void> FullySharded::validate(std::uint32_t micro_batches, ExactSum& losses) {
+  const auto ranks = hands_.communicator.world_size();
+  const auto rank = hands_.communicator.rank().value;
+  constexpr auto kAtOnce = static_cast<std::uint32_t>(kSlots);
+  for (std::uint32_t first = 0; first < micro_batches; first += ranks * kAtOnce) {
+    batches_.clear();
+    for (std::uint32_t slot = 0; slot < kAtOnce; ++slot) {
+      const auto mine = first + slot * ranks + rank;
+      if (mine < micro_batches) batches_.push_back(hands_.validation_batch(slot, mine));
+    }
+    if (auto done = evaluate_batches(losses); !done) return done;
+  }
+  return {};
+}
+
+EngineResult<void> FullySharded::evaluate_batches(ExactSum& losses) {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) {
+    const std::vector<std::size_t> none;
+    const auto& next = unit + 1 < units_.size() ? visits_[unit + 1].reads : none;
+    if (auto done = prepare(visits_[unit], next); !done) return done;
+    for (std::size_t slot = 0; slot < batches_.size(); ++slot) {
+      if (hands_.abort.is_set()) return tl::unexpected<EngineTrouble>(Aborted{});
+      const auto done = hands_.model.evaluate_unit(unit, slot, batches_[slot]);
+      if (!done) return tl::unexpected<EngineTrouble>(done.error());
+    }
+    drop_all_but(next);
+  }
+  for (std::size_t slot = 0; slot < batches_.size(); ++slot) {
+    const auto loss = hands_.model.loss(slot);
+    if (!loss) return tl::unexpected<EngineTrouble>(loss.error());
+    losses.add(*loss);
+  }
+  return {};
 }
 
 EngineResult<void> FullySharded::run(const Visit& visit, ExactSum& losses) {

@@ -33,6 +33,7 @@ class FullySharded final : public GradientEngine {
   ~FullySharded() override;
 
   [[nodiscard]] EngineResult<void> compute(ExactSum& losses) override;
+  [[nodiscard]] EngineResult<void> validate(std::uint32_t micro_batches, ExactSum& losses) override;
   [[nodiscard]] std::span<float> gradients() override { return gradients_.values(); }
   [[nodiscard]] bool counts() const override {
     return sharing_.copy_of(hands_.communicator.rank()) == 0;
@@ -56,6 +57,11 @@ class FullySharded final : public GradientEngine {
 
   [[nodiscard]] EngineResult<void> run_round(std::uint32_t round, ExactSum& losses);
   [[nodiscard]] EngineResult<void> run(const Visit& visit, ExactSum& losses);
+  /// The values that `visit` reads are there, those of the next one are under way.
+  [[nodiscard]] EngineResult<void> prepare(const Visit& visit,
+                                           const std::vector<std::size_t>& next);
+  /// Forward only, of this rank's micro-batches in `batches_`, which may be none.
+  [[nodiscard]] EngineResult<void> evaluate_batches(ExactSum& losses);
   [[nodiscard]] EngineResult<void> gather(std::span<const std::size_t> units);
   [[nodiscard]] EngineResult<void> await_gathered(std::span<const std::size_t> units);
   void drop_all_but(std::span<const std::size_t> units);

@@ -38,8 +38,9 @@ TEST(Resolved, EveryKeyReadsBackToTheSame) {
   const auto train = parse_train_text(
       "[job]\nname = \"x\"\nhosts = \"2..4\"\nhosts_step = 2\n"
       "[trainer]\nlearning_rate = 0.1\nlogical_batches = 16\nclip = 1e-9\nseed = "
-      "9223372036854775807\n"
-      "[trainer.data]\ntext = \"a \\\"b\\\" \\\\ \\u0007 ü.txt\"\n"
+      "9223372036854775807\nschedule = \"cosine\"\nmin_learning_rate = 1e-5\ndecay_steps = 70\n"
+      "validate_every = \"20 steps\"\n[trainer.model]\nvocabulary = 50257\n"
+      "[trainer.data]\nvalidation = 0.005\ntokens = \"a \\\"b\\\" \\\\ \\u0007 ü.txt\"\n"
       "[checkpoint]\nevery = \"1234567 us\"\nkeep = 9\n"
       "[recovery]\nlease = \"61 s\"\non_lease_end = \"keep\"\nrestarts = { process = 0, window = "
       "\"90 s\" }\nquarantine = false\n"

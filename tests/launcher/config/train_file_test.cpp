@@ -56,14 +56,19 @@ clip = 0.5
 betas = [0.8, 0.99]
 activation_checkpointing = true
 reduction = "ordered"
-validate_every = "off"
+validate_every = "50 steps"
+schedule = "cosine"
+min_learning_rate = 0.25
+decay_steps = 400
 [trainer.model]
 layers = 2
 width = 96
 heads = 3
 context = 64
+vocabulary = 300
 [trainer.data]
 text = "~/texts/../kjv.txt"
+validation = 0.025
 [checkpoint]
 directory = "../out/"
 storage = "shared"
@@ -118,13 +123,60 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            true,
                                            true,
                                            0,
-                                           {2, 96, 3, 64},
-                                           "/home/ann/kjv.txt"}));
+                                           {2, 96, 3, 64, 300},
+                                           "/home/ann/kjv.txt",
+                                           "",
+                                           0.025,
+                                           50,
+                                           "cosine",
+                                           0.25,
+                                           400}));
   EXPECT_EQ(file.checkpoint, (CheckpointSection{"/home/ann/out", EverySteps{100}, 5, false}));
   EXPECT_EQ(file.recovery,
             (RecoverySection{false, 1h, 0, 30min, 5, 10s, 20s, false, false, 1min, 2s, 5s}));
   EXPECT_EQ(file.health, (HealthSection{50ms, 400ms, 2s, 1min, 2min}));
   EXPECT_THAT(file.notices, ElementsAre());
+}
+
+TEST(TrainFile, TokensNeedTheirVocabulary) {
+  const auto with = [](const std::string& model, const std::string& data) {
+    return "[trainer]\n[trainer.model]\n" + model + "\n[trainer.data]\n" + data + "\n";
+  };
+  const auto file = train(with("vocabulary = 50257", "tokens = \"x.bin\""));
+  EXPECT_EQ(file.trainer->tokens, "/home/ann/kjv/x.bin");
+  EXPECT_EQ(file.trainer->model.vocabulary, 50'257U);
+  EXPECT_THAT(problems(with("", "tokens = \"x.bin\"")),
+              HasSubstr("train.toml:5:10: `tokens` in [trainer.data] needs `vocabulary` in "
+                        "[trainer.model]; expected the number of ids"));
+  EXPECT_THAT(problems(with("vocabulary = 100", "text = \"x.txt\"")),
+              HasSubstr("`vocabulary` is 100; expected 256 or more"));
+  EXPECT_THAT(problems(with("vocabulary = 300", "text = \"x.txt\"\ntokens = \"x.bin\"")),
+              HasSubstr("`text` and `tokens` in [trainer.data] are both given"));
+}
+
+TEST(TrainFile, ValidationHasAShareOfTheDataUnlessItIsOff) {
+  const auto with = [](const std::string& every, const std::string& share) {
+    return "[trainer]\nvalidate_every = " + every + "\n[trainer.data]\ntext = \"x\"\n" + share;
+  };
+  EXPECT_EQ(train(with("\"off\"", "")).trainer->validation, 0);
+  EXPECT_EQ(train(with("\"10 steps\"", "")).trainer->validation, 0.1);
+  EXPECT_EQ(train(with("\"off\"", "validation = 0.2")).trainer->validation, 0.2);
+  EXPECT_THAT(problems(with("\"10 min\"", "")), HasSubstr("\"off\" or \"100 steps\""));
+  EXPECT_THAT(problems(with("\"10 steps\"", "validation = 0.0")), HasSubstr("nothing to validate"));
+  EXPECT_THAT(problems(with("\"off\"", "validation = 0.00015")), HasSubstr("thousandths"));
+  EXPECT_THAT(problems(with("\"off\"", "validation = 0.6")), HasSubstr("from 0 to 0.5"));
+}
+
+TEST(TrainFile, ACosineFallsAfterTheWarmUpAndNotBelowItsEnd) {
+  const auto with = [](const std::string& keys) {
+    return "[trainer]\n" + keys + "\n[trainer.data]\ntext = \"x\"\n";
+  };
+  EXPECT_EQ(problems(with("schedule = \"cosine\"")), "");
+  EXPECT_THAT(problems(with("decay_steps = 10")), HasSubstr("no effect on a constant rate"));
+  EXPECT_THAT(problems(with("schedule = \"cosine\"\nmin_learning_rate = 1")),
+              HasSubstr("above `learning_rate`"));
+  EXPECT_THAT(problems(with("schedule = \"cosine\"\nwarmup_steps = 2000")),
+              HasSubstr("the learning rate has fallen (2000 steps) before it has risen (2000)"));
 }
 
 TEST(TrainFile, ReadsEveryKeyOfAProgram) {
@@ -199,7 +251,7 @@ restarts = { proces = 3 }
 )"),
       R"(train.toml:2:8: `name` is "a b"; expected at most 64 letters, digits, '-', '_' and '.', no '-' or '.' first
 train.toml:3:9: `hosts` is "4..2"; expected a number, or "2..4" for at least 2 and at most 4
-train.toml:4:1: there is no text to train on; expected [trainer.data] text = "kjv.txt"
+train.toml:4:1: there is nothing to train on; expected [trainer.data] text = "kjv.txt" or tokens = "x.bin"
 train.toml:5:1: unknown key `stepps` in [trainer]; did you mean `steps`?
 train.toml:6:19: `logical_batches` is 12; expected a power of two, not below the most ranks
 train.toml:7:15: `micro_batch` in [trainer] is a string; expected a whole number from 1 to 65536
@@ -216,7 +268,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {std::string(kTrainer) + kProgram, "train.toml:3:1: [trainer] and [program] are both given"},
       {"trainer = 1\n", "expected a table [trainer]"},
       {"[trainr]\n", "unknown section [trainr]; did you mean `trainer`?"},
-      {"[trainer]\n", "there is no text to train on"},
+      {"[trainer]\n", "there is nothing to train on"},
       {with_trainer("[job]\nhosts = 0"), "from 1 to 65536"},
       {with_trainer("[job]\nhosts = \"2-4\""), "expected a number, or \"2..4\""},
       {with_trainer("[job]\nhosts = 3\nhosts_step = 2"), "no multiple of `hosts_step`"},
@@ -246,7 +298,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {with_trainer("[health]\nlink_window = \"1 s\""), "expected \"auto\""},
       {with_trainer("[trainer]\nreduction = \"fast\""), "not available yet"},
       {with_trainer("[trainer]\nshard_size = 8"), "has no effect with strategy"},
-      {with_trainer("[trainer]\nvalidate_every = \"100 steps\""), "not available yet"},
+      {with_trainer("[trainer]\nvalidate_every = true"), "expected \"off\" or"},
       {with_trainer("[trainer]\nlearning_rate = \"3e-4\""), "expected a number"},
       {with_trainer("[trainer]\nlearning_rate = nan"), "out of range"},
       {with_trainer("[trainer]\nlearning_rate = inf"), "out of range"},
@@ -256,7 +308,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {with_trainer("[trainer]\nsteps = 0"), "expected a whole number from 1"},
       {with_trainer("[trainer]\nsteps = 1.5"), "is a number with a fraction"},
       {with_trainer("[trainer]\nseed = -1"), "expected a whole number from 0"},
-      {"[trainer.data]\ntokens = \"x.bin\"\n", "`tokens` in [trainer.data] is not available yet"},
+      {"[trainer.data]\ntokens = \"x.bin\"\n", "needs `vocabulary`"},
       {"[trainer.model]\nheads = 0\n[trainer.data]\ntext = \"a\"\n", "from 1 to 65536"},
       {"[program]\n", "[program] has no `command`"},
       {"[program]\ncommand = []\n", "`command` names no program"},

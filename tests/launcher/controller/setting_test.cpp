@@ -92,6 +92,33 @@ TEST_F(SettingTest, ATrainerIsToldItsSettingsAndItsDataIsCompared) {
   EXPECT_EQ(setting.welcome.job().checks_size(), 2);
 }
 
+TEST_F(SettingTest, AFileOfTokensIsComparedWithItsIndex) {
+  auto& trainer = *files_.train.trainer;
+  trainer.text.clear();
+  trainer.tokens = "/data/x.bin";
+  trainer.model.vocabulary = 50'257;
+  const auto plain = make();
+  const auto told = json::parse(plain.job.trainer_settings);
+  EXPECT_EQ(told.at("data"), (json{{"tokens", "/data/x.bin"}, {"validation", 0.0}}));
+  EXPECT_EQ(told.at("model").at("vocabulary"), 50'257);
+  EXPECT_EQ(plain.welcome.job().checks(1).path(), "/data/x.bin");
+  trainer.tokens = "/data/x.idx";
+  const auto indexed = make().welcome;
+  ASSERT_EQ(indexed.job().checks_size(), 3);
+  EXPECT_EQ(indexed.job().checks(1).path(), "/data/x.bin") << "its hash goes into checkpoints";
+  EXPECT_EQ(indexed.job().checks(2).path(), "/data/x.idx");
+  EXPECT_EQ(indexed.job().checks(2).check(), "data");
+}
+
+TEST_F(SettingTest, ACosineEndsWithTheStepsUnlessItIsSaid) {
+  auto& trainer = *files_.train.trainer;
+  EXPECT_FALSE(json::parse(make().job.trainer_settings).contains("decay_steps"));
+  trainer.schedule = "cosine";
+  EXPECT_EQ(json::parse(make().job.trainer_settings).at("decay_steps"), 2000);
+  trainer.decay_steps = 500;
+  EXPECT_EQ(json::parse(make().job.trainer_settings).at("decay_steps"), 500);
+}
+
 TEST_F(SettingTest, LogicalBatchesAreLeftToTheStartUnlessTheyAreSaid) {
   for (auto& host : files_.hosts.hosts) host.workers = 8;
   const auto left = make();

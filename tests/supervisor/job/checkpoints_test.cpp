@@ -114,6 +114,15 @@ TEST(JudgeMatch, TakesEqualNumbersForEqualHoweverTheyAreWritten) {
   EXPECT_TRUE(judge_match("", "no JSON").empty());
 }
 
+TEST(JudgeMatch, KeysThatAnOlderCheckpointDoesNotHaveMeanWhatTheyDidThen) {
+  EXPECT_TRUE(
+      judge_match(R"({"model":{"vocabulary":256},"data":{"validation":0.0}})", "{}").empty());
+  EXPECT_EQ(judge_match(R"({"data":{"validation":0.1},"schedule":"cosine"})", R"({"data":{}})"),
+            (std::vector<std::string>{"data.validation is 0.1 here, 0.0 in the checkpoint",
+                                      "schedule is \"cosine\" here, \"constant\" in the "
+                                      "checkpoint"}));
+}
+
 TEST(JudgeInterval, FollowsYoungBetweenItsLimits) {
   // 8 devices, prior 1,000 device-days: 125 days between failures; sqrt(2 x 0.1 s x 10.8e6 s).
   const auto interval = judge_interval({100ms, 8, 0ns, 0});

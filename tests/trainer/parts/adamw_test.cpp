@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <numbers>
 
 #include "trainer/flat_array.h"
 #include "trainer/numbers.h"
@@ -67,6 +68,28 @@ TEST(LearningRate, RisesOverTheWarmUpAndThenStays) {
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 1'000'000), 1);
   settings.warmup_steps = 0;
   EXPECT_DOUBLE_EQ(learning_rate_at(settings, 0), 1);
+}
+
+TEST(LearningRate, FallsAlongTheCosineToItsEnd) {
+  TrainerSettings settings;
+  settings.learning_rate = 1;
+  settings.min_learning_rate = 0.1;
+  settings.warmup_steps = 2;
+  settings.decay_steps = 10;
+  settings.schedule = Schedule::cosine;
+  EXPECT_DOUBLE_EQ(learning_rate_at(settings, 0), 0.5);
+  EXPECT_DOUBLE_EQ(learning_rate_at(settings, 2), 1);
+  EXPECT_NEAR(learning_rate_at(settings, 4), 0.1 + 0.45 * (1 + 0.70710678118654752), 1e-15);
+  EXPECT_DOUBLE_EQ(learning_rate_at(settings, 6), 0.55);
+  EXPECT_NEAR(learning_rate_at(settings, 9), 0.1 + 0.45 * (1 - 0.92387953251128674), 1e-15);
+  EXPECT_DOUBLE_EQ(learning_rate_at(settings, 10), 0.1);
+  EXPECT_DOUBLE_EQ(learning_rate_at(settings, 1'000'000), 0.1);
+}
+
+TEST(Numbers, TheCosineIsThatOfTheLibrary) {
+  for (int i = 0; i <= 1000; ++i) {
+    EXPECT_NEAR(cosine_of_half_turns(i / 1000.0), std::cos(std::numbers::pi * i / 1000), 1e-15);
+  }
 }
 
 TEST(Numbers, PowersAreThoseOfTheLibrary) {

@@ -24,8 +24,8 @@ class GptTest : public testing::Test {
       values_.values()[i] = 4 * values_.values()[i] + 0.05F * normal_at(99, i);
     }
     for (std::size_t i = 0; i < kSequences * kModel.context; ++i) {
-      inputs_.push_back(static_cast<std::int64_t>(mix(i) % kVocabulary));
-      targets_.push_back(static_cast<std::int64_t>(mix(i + 1000) % kVocabulary));
+      inputs_.push_back(static_cast<std::int64_t>(mix(i) % kModel.vocabulary));
+      targets_.push_back(static_cast<std::int64_t>(mix(i + 1000) % kModel.vocabulary));
     }
   }
 
@@ -41,7 +41,7 @@ class GptTest : public testing::Test {
     return loss.value_or(0);
   }
 
-  static constexpr ModelSettings kModel{2, 24, 3, 10};
+  static constexpr ModelSettings kModel{2, 24, 3, 10, 300};
   static constexpr std::uint32_t kSequences = 3;
   ParameterLayout layout_;
   FlatArray values_;
@@ -132,9 +132,18 @@ TEST_F(GptTest, TheModelFollowsTheValuesThatItWasGiven) {
   EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-3);
 }
 
+TEST_F(GptTest, EvaluatingGivesTheLossOfAForwardPassAndChangesNoGradient) {
+  Gpt model(kModel, layout_, values_.values());
+  const auto expected = compute(model);
+  const std::vector<float> gradients(gradients_.values().begin(), gradients_.values().end());
+  EXPECT_EQ(model.evaluate(batch()).value(), expected);
+  EXPECT_EQ(compute(model), expected);
+  EXPECT_TRUE(std::ranges::equal(gradients_.values(), gradients));
+}
+
 TEST_F(GptTest, WhatTheLibraryRefusesBecomesAnErrorWithItsWords) {
   Gpt model(kModel, layout_, values_.values());
-  inputs_[3] = 256;  // no such byte
+  inputs_[3] = kModel.vocabulary;
   const auto loss = model.forward(batch());
   ASSERT_FALSE(loss);
   EXPECT_THAT(loss.error().text(), testing::HasSubstr("computing the loss: index out of range"));

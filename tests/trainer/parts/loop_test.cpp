@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cmath>
 #include <functional>
 #include <future>
 #include <limits>
 #include <map>
 #include <mutex>
+#include <utility>
 
 #include "tests/trainer/comm/mesh_fixture.h"
 #include "trainer/numbers.h"
@@ -32,9 +34,17 @@ class CountingModel final : public Model {
     return {};
   }
   double flops_per_token() const override { return 0; }
+  Result<void> evaluate_unit(std::size_t unit, std::size_t slot, const Batch& batch) override {
+    if (unit > 0) return {};
+    seen_[slot] = {batch.inputs.front(), batch.inputs.back()};
+    ++validated[seen_[slot]];
+    validating_[slot] = true;
+    return {};
+  }
   Result<double> loss(std::size_t slot) override {
     const auto key = mix(static_cast<std::uint64_t>(seen_[slot].first));
-    return loss_factor * static_cast<double>(key % 1000) / 999;
+    const double factor = std::exchange(validating_[slot], false) ? validation_factor : loss_factor;
+    return factor * static_cast<double>(key % 1000) / 999;
   }
   Result<void> backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
                              const Ready& ready) override {
@@ -50,13 +60,14 @@ class CountingModel final : public Model {
     return unit == 0 && after_backward ? after_backward() : Result<void>{};
   }
 
-  std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
-  double loss_factor = 1;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> computed, validated;
+  double loss_factor = 1, validation_factor = 1;
   std::function<Result<void>()> after_backward;
 
  private:
   const ParameterLayout& layout_;
   std::array<std::pair<std::int64_t, std::int64_t>, kSlots> seen_;
+  std::array<bool, kSlots> validating_{};
 };
 
 class NotingSaver final : public Saver {
@@ -84,8 +95,10 @@ class NotingObserver final : public Observer {
     gathered = figures.gathered;
     if (on_step) on_step(figures.step);
   }
+  void validated(std::uint64_t step, double loss) override { validations[step] = loss; }
   std::vector<std::uint64_t> steps;
   std::vector<double> losses, norms;
+  std::map<std::uint64_t, double> validations;
   ParameterBytes gathered;
   std::function<void(std::uint64_t)> on_step;
 };
@@ -95,9 +108,10 @@ struct RankResult {
   std::vector<float> values;
   std::vector<std::uint64_t> saved;
   std::vector<double> losses, norms;
+  std::map<std::uint64_t, double> validations;
   ParameterLayout kept;
   ParameterBytes gathered;
-  std::map<std::pair<std::int64_t, std::int64_t>, int> computed;
+  std::map<std::pair<std::int64_t, std::int64_t>, int> computed, validated;
   std::uint64_t bytes_sent = 0;
 };
 
@@ -123,8 +137,8 @@ class LoopTest : public testing::Test {
       const auto rank = communicator.rank().value;
       auto placement = Placement::make(settings_, ranks, communicator.rank());
       ASSERT_TRUE(placement);
-      const DataOrder order(settings_.seed, text_.size(), settings_.model.context,
-                            settings_.logical_batches, settings_.micro_batch);
+      const TokenView data(text_, 1);
+      const DataOrder order(settings_, data.size());
       TrainingState state(placement->kept().count);
       fill_first_values(placement->kept(), settings_.seed, state.values.values());
       CountingModel model(placement->whole());
@@ -138,7 +152,7 @@ class LoopTest : public testing::Test {
         copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
         copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
       }
-      Training training{settings_,    *placement,        order,   text_, state,    model,
+      Training training{settings_,    *placement,        order,   data,  state,    model,
                         communicator, *mesh.abort(rank), mailbox, saver, observer, copy.get(),
                         copies.get()};
       auto& result = results[rank];
@@ -151,6 +165,8 @@ class LoopTest : public testing::Test {
       result.kept = placement->kept();
       result.gathered = observer.gathered;
       result.computed = model.computed;
+      result.validated = model.validated;
+      result.validations = observer.validations;
       result.bytes_sent = communicator.bytes_sent();
     });
     return results;
@@ -241,6 +257,46 @@ TEST_F(LoopTest, CopiesThatAreSharedEachByAHostsRanksEndWithTheBitsOfOneRank) {
         EXPECT_EQ(result.norms, expected.norms);
       }
     }
+  }
+}
+
+TEST_F(LoopTest, ValidationHasTheSameBitsOnAnyNumberOfRanksAndChangesNoWeight) {
+  settings_.steps = 5;
+  settings_.model = {3, 8, 2, 4};
+  settings_.data.validation_per_mille = 100;
+  const auto without = train_on(1)[0];
+  EXPECT_TRUE(without.validations.empty());
+  settings_.validate_every_steps = 2;
+  const auto expected = train_on(1)[0].validations;
+  EXPECT_EQ(expected.size(), 3u) << "after steps 2 and 4, and at the end";
+  for (const auto strategy : {Strategy::ddp, Strategy::fsdp}) {
+    settings_.strategy = strategy;
+    for (std::uint32_t ranks = 1; ranks <= 5; ++ranks) {
+      SCOPED_TRACE(std::to_string(ranks) + " ranks");
+      std::map<std::pair<std::int64_t, std::int64_t>, int> all;
+      for (const auto& result : train_on(ranks)) {
+        EXPECT_EQ(finished_step(result), 5u);
+        EXPECT_EQ(result.validations, expected);
+        const bool whole = strategy == Strategy::ddp;
+        EXPECT_TRUE(result.values == (whole ? without.values : rows_of(without, result.kept)));
+        EXPECT_EQ(result.losses, without.losses);
+        for (const auto& [batch, times] : result.validated) all[batch] += times;
+      }
+      EXPECT_EQ(all.size(), 4u * 8);
+      for (const auto& [batch, times] : all) EXPECT_EQ(times, 3) << "once in each validation";
+    }
+  }
+}
+
+TEST_F(LoopTest, AValidationLossThatIsNoNumberIsToldAndNothingStops) {
+  settings_.data.validation_per_mille = 100;
+  settings_.validate_every_steps = 1;
+  const auto results = train_on(2, [](auto rank, auto&, CountingModel& model, auto&, auto&, auto&) {
+    model.validation_factor = rank == 1 ? std::numeric_limits<double>::infinity() : 1;
+  });
+  for (const auto& result : results) {
+    EXPECT_EQ(finished_step(result), 3u);
+    EXPECT_TRUE(std::isnan(result.validations.at(3)));
   }
 }
 

@@ -54,5 +54,24 @@ TEST(Progress, LinesComeForTheFirstAndTheLastStepAndAtMostOnceASecond) {
   EXPECT_EQ(asked, 1);
 }
 
+TEST(Progress, TheNewestValidationStaysBesideTheSteps) {
+  TrainerSettings settings;
+  settings.steps = 10;
+  std::vector<std::string> lines;
+  std::vector<protocol::worker::Progress> told;
+  ProgressTeller teller(
+      settings, 0, {0, [] { return MemoryUse{}; }, [] { return Rates{}; }},
+      [&](const auto& progress) { told.push_back(progress); },
+      [&](const std::string& line) { lines.push_back(line); });
+  teller.completed({4, 2.5, 1, 0.4, 0.1, {}, 0, 0});
+  EXPECT_EQ(told.back().figures.validation_loss, std::nullopt);
+  teller.validated(4, 2.75);
+  teller.completed({5, 2.25, 1, 0.4, 0.1, {}, 0, 0});
+  EXPECT_EQ(lines.at(1), "step 4/10  validation loss 2.75");
+  EXPECT_EQ(told.back().step, Step{5});
+  EXPECT_EQ(told.back().figures.validation_loss, 2.75);
+  EXPECT_EQ(told.back().figures.validation_step, 4u);
+}
+
 }  // namespace
 }  // namespace dlaunch::trainer

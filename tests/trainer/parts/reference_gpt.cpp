@@ -44,7 +44,7 @@ class Reference {
     double sum = 0;
     for (std::size_t t = 0; t < inputs.size(); ++t) {
       double total = 0, of_target = 0;
-      for (std::size_t token = 0; token < kVocabulary; ++token) {
+      for (std::size_t token = 0; token < settings_.vocabulary; ++token) {
         double logit = 0;
         for (std::size_t i = 0; i < width; ++i) logit += stream[t][i] * tokens[token * width + i];
         total += std::exp(logit);

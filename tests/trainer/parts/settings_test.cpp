@@ -23,7 +23,11 @@ json good() {
           {"clip", 0.5},
           {"betas", {0.8, 0.99}},
           {"model", {{"layers", 2}, {"width", 64}, {"heads", 2}, {"context", 32}}},
-          {"data", {{"text", "/data/kjv.txt"}}},
+          {"data", {{"text", "/data/kjv.txt"}, {"validation", 0.025}}},
+          {"validate_every_steps", 50},
+          {"schedule", "cosine"},
+          {"min_learning_rate", 1e-4},
+          {"decay_steps", 1500},
           {"checkpoint_every_steps", 100},
           {"threads", 3}};
 }
@@ -51,7 +55,12 @@ TEST(Settings, EveryKeyIsRead) {
   EXPECT_EQ(settings.beta1, 0.8);
   EXPECT_EQ(settings.beta2, 0.99);
   EXPECT_EQ(settings.model, (ModelSettings{2, 64, 2, 32}));
-  EXPECT_EQ(settings.text, "/data/kjv.txt");
+  EXPECT_EQ(settings.data.text, "/data/kjv.txt");
+  EXPECT_EQ(settings.data.validation_per_mille, 25u);
+  EXPECT_EQ(settings.validate_every_steps, 50u);
+  EXPECT_EQ(settings.schedule, Schedule::cosine);
+  EXPECT_EQ(settings.min_learning_rate, 1e-4);
+  EXPECT_EQ(settings.decay_steps, 1500u);
   EXPECT_EQ(settings.checkpoint_every_steps, 100u);
   EXPECT_EQ(settings.threads, 3u);
   EXPECT_EQ(settings.tokens_per_step(), 16u * 4 * 32);
@@ -64,6 +73,20 @@ TEST(Settings, LeftOutKeysHaveTheirDefaults) {
   EXPECT_EQ(settings.beta2, 0.95);
   EXPECT_EQ(settings.model.context, 128u);
   EXPECT_EQ(settings.threads, 1u);
+  EXPECT_EQ(settings.model.vocabulary, 256u);
+  EXPECT_EQ(settings.schedule, Schedule::constant);
+  EXPECT_EQ(settings.data.validation_per_mille, 0u);
+}
+
+TEST(Settings, TokensComeFromAFileOfIdsWithItsVocabulary) {
+  auto settings = good();
+  settings["data"] = {{"tokens", "/data/x.bin"}, {"validation", 0.1}};
+  settings["model"]["vocabulary"] = 50257;
+  const auto parsed = parse_settings(settings.dump()).value();
+  EXPECT_EQ(parsed.data.tokens, "/data/x.bin");
+  EXPECT_EQ(parsed.model.vocabulary, 50257u);
+  settings["data"]["text"] = "/data/kjv.txt";
+  EXPECT_THAT(why_refused(settings), HasSubstr("data.text or data.tokens, one of them"));
 }
 
 TEST(Settings, AllProblemsAreNamedAtOnce) {
@@ -76,7 +99,7 @@ TEST(Settings, AllProblemsAreNamedAtOnce) {
   const auto why = why_refused(settings);
   for (const char* part : {"steps must be from 1", "betas must be two numbers",
                            "logical_batches must be a power of two", "model.key \"width\"",
-                           "data.text must be the path"}) {
+                           "data.text or data.tokens"}) {
     EXPECT_THAT(why, HasSubstr(part));
   }
 }
@@ -89,6 +112,12 @@ TEST(Settings, WhatCannotBeIsRefused) {
   EXPECT_THAT(why_refused("steps", -5), HasSubstr("steps"));
   EXPECT_THAT(why_refused("model", 3), HasSubstr("model is no object"));
   EXPECT_THAT(why_refused("betas", "x"), HasSubstr("betas"));
+  EXPECT_THAT(why_refused("schedule", "linear"), HasSubstr("neither"));
+  EXPECT_THAT(why_refused("decay_steps", 10), HasSubstr("must be more than warmup_steps"));
+  EXPECT_THAT(why_refused("data", json{{"text", "/t"}}), HasSubstr("data.validation must be"));
+  auto small = good();
+  small["model"]["vocabulary"] = 255;
+  EXPECT_THAT(why_refused(small), HasSubstr("model.vocabulary must be 256 or more"));
   auto uneven = good();
   uneven["model"]["heads"] = 3;
   EXPECT_THAT(why_refused(uneven), HasSubstr("multiple of model.heads"));

@@ -267,23 +267,48 @@ TEST_F(Conversation, SigtermEndsItWithoutFurtherAdo) {
   EXPECT_EQ(job.worker(0).exit_signal(), SIGTERM);
 }
 
-TEST_F(Conversation, WrongDataIsAUserErrorBeforeTheFirstStep) {
-  const auto reason_for = [&](const std::filesystem::path& path) {
+TEST_F(Conversation, WrongDataIsAMistakeBeforeTheFirstStep) {
+  const auto reason_for = [&](const std::filesystem::path& path,
+                              FailingCategory category = FailingCategory::config_error) {
     auto trainer = settings();
     trainer["data"]["text"] = path.string();
     auto job = make_job(trainer, path.filename().string() + ".job");
     job.start(1);
     job.send_assign(Generation{1});
     const auto failing = failing_of(job);
-    EXPECT_EQ(failing.category, FailingCategory::user_error);
+    EXPECT_EQ(failing.category, category);
     return failing.reason;
   };
-  EXPECT_THAT(reason_for(directory_.path() / "absent.txt"), HasSubstr("No such file"));
+  EXPECT_THAT(reason_for(directory_.path() / "absent.txt", FailingCategory::user_error),
+              HasSubstr("No such file"));
   checkpoint::write_file(directory_.path() / "empty.txt", "");
   EXPECT_THAT(reason_for(directory_.path() / "empty.txt"), HasSubstr("it has 0 bytes"));
   checkpoint::write_file(directory_.path() / "short.txt", std::string(16, 'x'));
   EXPECT_THAT(reason_for(directory_.path() / "short.txt"), HasSubstr("one sequence needs 17"));
   EXPECT_THAT(reason_for(directory_.path()), HasSubstr("no regular file"));
+}
+
+TEST_F(Conversation, AnIdOutsideTheVocabularyIsAMistakeWhicheverRankReadsIt) {
+  std::string ids(40'000, '\1');
+  for (const std::size_t place : {0u, 19'999u}) {
+    auto wrong = ids;
+    wrong[2 * place + 1] = '\2';  // 0x0201
+    const auto path = (directory_.path() / (std::to_string(place) + ".bin")).string();
+    checkpoint::write_file(path, wrong);
+    auto trainer = settings();
+    trainer["data"] = {{"tokens", path}};
+    trainer["model"]["vocabulary"] = 0x0102;
+    auto job = make_job(trainer, std::to_string(place));
+    job.start(2);
+    job.send_assign(Generation{1});
+    const std::size_t reader = place == 0 ? 0 : 1;
+    job.wait_until("the rank says what is wrong",
+                   [&] { return job.worker(reader).last<message::Failing>().has_value(); });
+    const auto failing = *job.worker(reader).last<message::Failing>();
+    EXPECT_EQ(failing.category, FailingCategory::config_error);
+    EXPECT_THAT(failing.reason,
+                HasSubstr("id 513 at place " + std::to_string(place) + " of 20000"));
+  }
 }
 
 TEST_F(Conversation, SettingsThatCannotBeAreConfigErrors) {

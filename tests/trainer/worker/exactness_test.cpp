@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include "tests/trainer/worker/worker_fixture.h"
+#include "trainer/data/io/write_tokens.h"
 
 namespace dlaunch::trainer {
 namespace {
@@ -141,6 +142,43 @@ TEST_F(Exactness, SurvivorsGoOnInTheirProcessesWithTheSameBytes) {
   EXPECT_EQ(job.worker(1).exit_code(), 0) << job.worker(1).output();
   job.commit(40);
   expect_same_bytes(job.tensors(40), expected);
+}
+
+TEST_F(Exactness, ATokenFileOfTheTextsBytesGivesTheBytesOfTheText) {
+  const auto expected = undisturbed(settings(), 12);
+  const auto tokens = (directory_.path() / "text.bin").string();
+  ASSERT_TRUE(write_tokens({text().string(), "", 0}, tokens));
+  auto trainer = settings();
+  trainer["data"] = {{"tokens", tokens}};
+  expect_of_ranks(2, trainer, expected);
+}
+
+TEST_F(Exactness, ValidationChangesNoByte) {
+  auto trainer = settings();
+  trainer["data"]["validation"] = 0.2;
+  const auto expected = undisturbed(trainer, 12);
+  trainer["validate_every_steps"] = 5;
+  expect_of_ranks(1, trainer, expected);
+  expect_of_ranks(3, trainer, expected);
+  trainer["strategy"] = "fsdp";
+  expect_of_ranks(2, trainer, expected);
+}
+
+TEST_F(Exactness, ACosineGoesOnAtAnotherNumberOfRanksWithTheSameBytes) {
+  auto trainer = settings(12);
+  trainer["schedule"] = "cosine";
+  trainer["decay_steps"] = 10;
+  trainer["min_learning_rate"] = 1e-3;
+  const auto expected = undisturbed(trainer, 12);
+  trainer["steps"] = 6;
+  auto job = make_job(trainer);
+  job.run(2);
+  job.commit(6);
+  trainer["steps"] = 12;
+  job.use_trainer(trainer.dump());
+  job.run(1, 6);
+  job.commit(12);
+  expect_same_bytes(job.tensors(12), expected);
 }
 
 TEST_F(Exactness, TwoThreadsPerRankGiveTheSameBytesOnAnyNumberOfRanks) {

@@ -1,8 +1,7 @@
-// The training text, mapped into memory: pages come as they are read.
+// A file of training data, mapped into memory: pages come as they are read.
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
 #include <string>
 
@@ -11,18 +10,20 @@
 namespace dlaunch::trainer {
 
 /// Owns the mapping. The file must not shrink while it is mapped.
-class TextFile {
+class MappedFile {
  public:
-  /// Fails when the file is missing, no regular file, or shorter than `bytes_min`.
-  [[nodiscard]] static Result<TextFile> open(const std::string& path, std::uint64_t bytes_min);
-  ~TextFile();
-  TextFile(TextFile&& other) noexcept;
-  TextFile& operator=(TextFile&& other) noexcept;
+  /// Fails when the file is missing or no regular file; an empty one is an empty mapping. `doing`
+  /// begins the error: "reading the training text /data/kjv.txt".
+  [[nodiscard]] static Result<MappedFile> open(const std::string& path, const std::string& doing);
+  MappedFile() = default;
+  ~MappedFile();
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
 
  private:
-  explicit TextFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
+  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::span<const std::byte> bytes_;
 };
 
