@@ -103,6 +103,7 @@ tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener
   mesh.generation = assigned_.generation;
   mesh.group = assign.group;
   mesh.connect_limit = kConnectLimit;
+  mesh.check_collectives = settings_.check_collectives;
   abort_ = std::move(abort);
   auto connected = comm::connect_mesh(listener, mesh, abort_);
   if (!connected) return tl::unexpected<Trouble>(connected.error());

@@ -166,6 +166,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   read_betas(reader, settings);
   reader.flag("activation_checkpointing", settings.activation_checkpointing);
   reader.flag("prefetch", settings.prefetch);
+  reader.flag("check_collectives", settings.check_collectives);
   reader.whole("checkpoint_every_steps", settings.checkpoint_every_steps, 0, kAny);
   reader.whole("threads", settings.threads, 1, kThreadsMax);
   for (const char* key : {"steps", "model", "data"}) {

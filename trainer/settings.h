@@ -37,6 +37,7 @@ enum class Strategy {
 struct TrainerSettings {
   Strategy strategy = Strategy::ddp;
   bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
+  bool check_collectives = false;  ///< compare what all ranks are about to do before they do it
   bool prefetch = true;          ///< FSDP: gather a unit's values while the one before it runs
   std::uint32_t shard_size = 0;  ///< HSDP: ranks that share a copy; 0: those of a host
   std::uint64_t steps = 1;

@@ -112,6 +112,7 @@ void write_trainer(Writer& writer, const TrainerSection& trainer) {
   writer.text("validate_every", trainer.validate_every_steps == 0
                                     ? "off"
                                     : std::to_string(trainer.validate_every_steps) + " steps");
+  writer.flag("check_collectives", trainer.check_collectives);
   writer.table("[trainer.model]");
   writer.whole("layers", trainer.model.layers);
   writer.whole("width", trainer.model.width);

@@ -44,6 +44,7 @@ struct TrainerSection {
   std::array<double, 2> betas{0.9, 0.95};
   bool activation_checkpointing = false;
   bool prefetch = true;
+  bool check_collectives = false;
   std::uint32_t shard_size = 0;  ///< "hsdp": ranks that share a copy; 0: those of a host
   ModelSection model;
   std::string text;                        ///< absolute path of the training text

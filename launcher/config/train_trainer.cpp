@@ -148,6 +148,7 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   read_betas(section, trainer);
   section.flag("activation_checkpointing", trainer.activation_checkpointing);
   section.flag("prefetch", trainer.prefetch);
+  section.flag("check_collectives", trainer.check_collectives);
   const auto only_with = [&](const char* key, const char* strategies) {
     section.wrong(key,
                   std::string("`") + key + "` in [trainer] has no effect with strategy = \"" +

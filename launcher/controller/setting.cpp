@@ -72,6 +72,7 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"activation_checkpointing", trainer.activation_checkpointing},
                              {"prefetch", trainer.prefetch},
                              {"shard_size", trainer.shard_size},
+                             {"check_collectives", trainer.check_collectives},
                              {"model",
                               {{"layers", trainer.model.layers},
                                {"width", trainer.model.width},

@@ -55,6 +55,7 @@ weight_decay = 0
 clip = 0.5
 betas = [0.8, 0.99]
 activation_checkpointing = true
+check_collectives = true
 reduction = "ordered"
 validate_every = "50 steps"
 schedule = "cosine"
@@ -120,6 +121,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            0.0,
                                            0.5,
                                            {0.8, 0.99},
+                                           true,
                                            true,
                                            true,
                                            0,
