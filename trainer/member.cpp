@@ -183,7 +183,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
   Training training{settings_, placement_,     order_,       data_.tokens(), state_,
-                    model_,    *communicator_, *abort_,      mailbox,       *saver_,
+                    model_,    *communicator_, *abort_,      mailbox,        *saver_,
                     observer,  copy_.get(),    copies_.get()};
   return trainer::train(training);
 }

@@ -38,8 +38,8 @@ struct TrainerSettings {
   Strategy strategy = Strategy::ddp;
   bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
   bool check_collectives = false;  ///< compare what all ranks are about to do before they do it
-  bool prefetch = true;          ///< FSDP: gather a unit's values while the one before it runs
-  std::uint32_t shard_size = 0;  ///< HSDP: ranks that share a copy; 0: those of a host
+  bool prefetch = true;            ///< FSDP: gather a unit's values while the one before it runs
+  std::uint32_t shard_size = 0;    ///< HSDP: ranks that share a copy; 0: those of a host
   std::uint64_t steps = 1;
   std::uint32_t logical_batches = 8;  ///< micro-batches per step, whatever the number of ranks
   std::uint32_t micro_batch = 8;      ///< sequences per micro-batch

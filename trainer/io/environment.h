@@ -20,7 +20,7 @@ struct Environment {
   std::uint32_t local_rank = 0;
   std::uint32_t world_size = 1;
   std::uint32_t local_world_size = 1;  ///< LOCAL_WORLD_SIZE: ranks of this host
-  std::uint32_t pid = 0;  ///< this process
+  std::uint32_t pid = 0;               ///< this process
 };
 
 /// The error names every variable that is missing or no number.
