@@ -81,11 +81,12 @@ def toml_lines(table, name=""):
     return lines
 
 
-def local_hosts_toml(path, count, spares=()):
+def local_hosts_toml(path, count, spares=(), workers=1):
     """`count` hosts here1, here2, … on this machine; `spares` are names among them."""
     lines = []
     for number in range(1, count + 1):
-        lines += ["[[host]]\n", f'name = "here{number}"\n', 'transport = "local"\n']
+        lines += ["[[host]]\n", f'name = "here{number}"\n', 'transport = "local"\n',
+                  f"workers = {workers}\n"]
         lines += ["spare = true\n"] if f"here{number}" in spares else []
     pathlib.Path(path).write_text("".join(lines))
     return path

@@ -22,11 +22,11 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("exactness")
 
 
-def start(folder, name, hosts, spares=(), changes=None):
+def start(folder, name, hosts, spares=(), changes=None, workers=1):
     directory = folder / name
     directory.mkdir()
     write_text(directory / "text.txt")
-    hostfile = local_hosts_toml(directory / "hosts.toml", hosts, spares)
+    hostfile = local_hosts_toml(directory / "hosts.toml", hosts, spares, workers)
     job = Job(ThisMachine(directory), directory, changes or CHANGES, hostfile=hostfile)
     return job.start()
 
@@ -84,6 +84,17 @@ def test_fewer_ranks_after_a_lost_host_change_no_bit(folder, reference, changes)
     name = "shrunk-" + changes["trainer"].get("strategy", "ddp")
     with start(folder, name, 3, changes=changes) as job:
         job.until_step(22)
+        kill_local_host(job.id, "here2")
+        assert job.wait(120) == 0
+        assert job.status()["world_size"] == 2
+        assert final_tensors(job) == reference
+
+
+def test_a_copy_on_each_host_is_one_bit_for_bit_before_and_after_one_is_lost(folder, reference):
+    copies = merged(CHANGES, {"trainer": {"strategy": "hsdp"}})
+    with start(folder, "copies", 2, changes=copies, workers=2) as job:
+        status = job.until_step(22)
+        assert status["world_size"] == 4
         kill_local_host(job.id, "here2")
         assert job.wait(120) == 0
         assert job.status()["world_size"] == 2

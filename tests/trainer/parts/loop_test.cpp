@@ -269,10 +269,11 @@ TEST_F(LoopTest, ValidationHasTheSameBitsOnAnyNumberOfRanksAndChangesNoWeight) {
   settings_.validate_every_steps = 2;
   const auto expected = train_on(1)[0].validations;
   EXPECT_EQ(expected.size(), 3u) << "after steps 2 and 4, and at the end";
-  for (const auto strategy : {Strategy::ddp, Strategy::fsdp}) {
+  for (const auto strategy : {Strategy::ddp, Strategy::fsdp, Strategy::hsdp}) {
     settings_.strategy = strategy;
-    for (std::uint32_t ranks = 1; ranks <= 5; ++ranks) {
+    for (std::uint32_t ranks = 1; ranks <= 6; ++ranks) {
       SCOPED_TRACE(std::to_string(ranks) + " ranks");
+      settings_.shard_size = ranks % 2 == 0 ? 2 : 1;
       std::map<std::pair<std::int64_t, std::int64_t>, int> all;
       for (const auto& result : train_on(ranks)) {
         EXPECT_EQ(finished_step(result), 5u);
