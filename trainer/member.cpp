@@ -86,7 +86,7 @@ Member::Member(const Assigned& assigned, TrainerSettings settings, TrainingData 
       order_(settings_, data_.tokens().size()),
       state_(placement_.kept().count),
       model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values()),
-             settings_.activation_checkpointing) {}
+             settings_.activation_checkpointing, settings_.precision) {}
 
 tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort) {

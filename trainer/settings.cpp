@@ -149,6 +149,13 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   } else if (strategy != "ddp") {
     reader.complain("strategy", "“" + strategy + "” is none of ddp, fsdp and hsdp");
   }
+  std::string precision = "fp32";
+  reader.text("precision", precision);
+  if (precision == "bf16") {
+    settings.precision = Precision::bf16;
+  } else if (precision != "fp32") {
+    reader.complain("precision", "“" + precision + "” is neither fp32 nor bf16");
+  }
   reader.whole("shard_size", settings.shard_size, 0, comm::kWorldSizeMax);
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);

@@ -28,6 +28,11 @@ struct DataSettings {
 /// Of the learning rate, after the warm-up.
 enum class Schedule { constant, cosine };
 
+enum class Precision {
+  fp32,
+  bf16,  ///< products in bfloat16; weights, sums, norms and the loss in single precision
+};
+
 enum class Strategy {
   ddp,   ///< every rank keeps the whole state
   fsdp,  ///< every rank keeps a share of it
@@ -36,6 +41,7 @@ enum class Strategy {
 
 struct TrainerSettings {
   Strategy strategy = Strategy::ddp;
+  Precision precision = Precision::fp32;
   bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
   bool check_collectives = false;  ///< compare what all ranks are about to do before they do it
   bool prefetch = true;            ///< FSDP: gather a unit's values while the one before it runs

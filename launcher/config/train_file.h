@@ -42,6 +42,7 @@ struct TrainerSection {
   double weight_decay = 0.1;
   double clip = 1.0;
   std::array<double, 2> betas{0.9, 0.95};
+  std::string precision = "fp32";
   bool activation_checkpointing = false;
   bool prefetch = true;
   bool check_collectives = false;

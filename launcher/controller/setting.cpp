@@ -69,6 +69,7 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"weight_decay", trainer.weight_decay},
                              {"clip", trainer.clip},
                              {"betas", trainer.betas},
+                             {"precision", trainer.precision},
                              {"activation_checkpointing", trainer.activation_checkpointing},
                              {"prefetch", trainer.prefetch},
                              {"shard_size", trainer.shard_size},

@@ -16,12 +16,14 @@ constexpr std::uint32_t kLogicalBatchesDefault = 8;
 constexpr std::array kMatching = {
     "model",        "data",         "seed", "logical_batches", "micro_batch", "learning_rate",
     "warmup_steps", "weight_decay", "clip", "betas",           "schedule",    "min_learning_rate",
-    "decay_steps"};
+    "decay_steps",  "precision"};
 
 /// What settings of before a key was there did.
 const json& before_the_key() {
-  static const json defaults = {
-      {"model", {{"vocabulary", 256}}}, {"data", {{"validation", 0.0}}}, {"schedule", "constant"}};
+  static const json defaults = {{"model", {{"vocabulary", 256}}},
+                                {"data", {{"validation", 0.0}}},
+                                {"schedule", "constant"},
+                                {"precision", "fp32"}};
   return defaults;
 }
 

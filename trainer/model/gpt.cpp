@@ -24,6 +24,7 @@
 #include <vector>
 
 #include "base/check.h"
+#include "trainer/model/mixed_linear.h"
 
 namespace dlaunch::trainer {
 
@@ -76,8 +77,11 @@ std::string numeric_library() {
 class Gpt::Impl {
  public:
   Impl(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
-       bool checkpointing)
-      : settings_(settings), layout_(layout), checkpointing_(checkpointing) {
+       bool checkpointing, Precision precision)
+      : settings_(settings),
+        layout_(layout),
+        checkpointing_(checkpointing),
+        mixed_(precision == Precision::bf16) {
     for (const auto& parameter : layout_.parameters) {
       auto leaf = at::from_blob(&values[parameter.first], sizes_of(parameter), at::kFloat);
       leaf.set_requires_grad(true);
@@ -194,7 +198,9 @@ class Gpt::Impl {
     }
     if (is_block(unit)) return apply(blocks_[unit - 1], stream, rows, length);
     const auto last = normed(stream, norm_weight_, norm_bias_);
-    const auto logits = at::matmul(last, tokens_.t());  // the head is tied to the token embedding
+    // The head is tied to the token embedding.
+    const auto logits = mixed_ ? single(mixed_linear(rounded(last), tokens_.t(), std::nullopt))
+                               : at::matmul(last, tokens_.t());
     return at::cross_entropy_loss(logits, tokens_from(batch.targets).reshape({rows * length}));
   }
 
@@ -206,21 +212,26 @@ class Gpt::Impl {
   at::Tensor apply(const Block& block, const at::Tensor& stream, std::int64_t rows,
                    std::int64_t length) const {
     const auto first = normed(stream, block.norm1_weight, block.norm1_bias);
-    const auto attended =
-        stream + at::addmm(block.projection_bias, attention(block, first, rows, length),
-                           block.projection_weight);
+    const auto attended = stream + single(linear(attention(block, first, rows, length),
+                                                 block.projection_weight, block.projection_bias));
     const auto second = normed(attended, block.norm2_weight, block.norm2_bias);
-    const auto expanded =
-        at::gelu(at::addmm(block.expand_bias, second, block.expand_weight), "tanh");
-    return attended + at::addmm(block.contract_bias, expanded, block.contract_weight);
+    const auto expanded = at::gelu(linear(second, block.expand_weight, block.expand_bias), "tanh");
+    return attended + single(linear(expanded, block.contract_weight, block.contract_bias));
   }
+
+  at::Tensor linear(const at::Tensor& input, const at::Tensor& weight,
+                    const at::Tensor& bias) const {
+    return mixed_ ? mixed_linear(rounded(input), weight, bias) : at::addmm(bias, input, weight);
+  }
+  static at::Tensor rounded(const at::Tensor& tensor) { return tensor.to(at::kBFloat16); }
+  static at::Tensor single(const at::Tensor& tensor) { return tensor.to(at::kFloat); }
 
   at::Tensor attention(const Block& block, const at::Tensor& input, std::int64_t rows,
                        std::int64_t length) const {
     const std::int64_t heads = settings_.heads;
     const std::int64_t width = settings_.width;
     // [rows, length, 3, heads, size of head] → [3, rows, heads, length, size of head]
-    const auto mixed = at::addmm(block.attention_bias, input, block.attention_weight)
+    const auto mixed = linear(input, block.attention_weight, block.attention_bias)
                            .view({rows, length, 3, heads, width / heads})
                            .permute({2, 0, 3, 1, 4});
     const auto parts = mixed.unbind(0);  // its gradient is one copy, that of select three sums
@@ -233,6 +244,7 @@ class Gpt::Impl {
   ModelSettings settings_;
   ParameterLayout layout_;
   bool checkpointing_;
+  bool mixed_;  ///< products in bfloat16
   std::vector<at::Tensor> leaves_;
   std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
   at::Tensor tokens_, positions_, norm_weight_, norm_bias_;
@@ -249,8 +261,8 @@ class Gpt::Impl {
 };
 
 Gpt::Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
-         bool checkpointing)
-    : impl_(std::make_unique<Impl>(settings, layout, values, checkpointing)) {}
+         bool checkpointing, Precision precision)
+    : impl_(std::make_unique<Impl>(settings, layout, values, checkpointing, precision)) {}
 Gpt::~Gpt() = default;
 
 std::size_t Gpt::units() const { return impl_->units(); }

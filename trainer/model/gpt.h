@@ -25,7 +25,7 @@ class Gpt final : public Model {
   /// `checkpointing`: a block keeps only its input and is run again in the backward pass, which
   /// gives the same bits.
   Gpt(const ModelSettings& settings, const ParameterLayout& layout, std::span<float> values,
-      bool checkpointing = false);
+      bool checkpointing = false, Precision precision = Precision::fp32);
   ~Gpt() override;
 
   [[nodiscard]] std::size_t units() const override;

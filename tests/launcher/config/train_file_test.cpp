@@ -55,6 +55,7 @@ weight_decay = 0
 clip = 0.5
 betas = [0.8, 0.99]
 activation_checkpointing = true
+precision = "bf16"
 check_collectives = true
 reduction = "ordered"
 validate_every = "50 steps"
@@ -121,6 +122,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            0.0,
                                            0.5,
                                            {0.8, 0.99},
+                                           "bf16",
                                            true,
                                            true,
                                            true,

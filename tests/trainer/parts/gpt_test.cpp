@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tests/trainer/parts/reference_gpt.h"
@@ -52,6 +53,33 @@ class GptTest : public testing::Test {
 TEST_F(GptTest, TheLossIsThatOfTheFormulas) {
   Gpt model(kModel, layout_, values_.values());
   EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-4);
+}
+
+TEST_F(GptTest, ProductsInBfloat16AreCloseToThoseInSinglePrecisionAndNotTheSame) {
+  Gpt exact(kModel, layout_, values_.values());
+  const auto loss = compute(exact);
+  const std::vector<float> slopes(gradients_.values().begin(), gradients_.values().end());
+  std::vector<float> again;
+  for (const bool checkpointing : {false, true}) {
+    Gpt mixed(kModel, layout_, values_.values(), checkpointing, Precision::bf16);
+    const auto rounded = compute(mixed);
+    EXPECT_NEAR(rounded, loss, 0.02 * loss);
+    EXPECT_NE(rounded, loss);
+    double off = 0, all = 0;
+    for (const auto& parameter : layout_.parameters) {
+      for (std::size_t i = parameter.first; i < parameter.first + parameter.count; ++i) {
+        const auto slope = gradients_.values()[i];
+        off += (slope - slopes[i]) * (slope - slopes[i]);
+        all += slopes[i] * slopes[i];
+      }
+    }
+    EXPECT_LT(std::sqrt(off / all), 0.05) << "of the gradient's length";
+    EXPECT_GT(off, 0);
+    if (checkpointing) {
+      EXPECT_TRUE(std::ranges::equal(again, gradients_.values())) << "run again: the same bits";
+    }
+    again.assign(gradients_.values().begin(), gradients_.values().end());
+  }
 }
 
 TEST_F(GptTest, GradientsOfEveryParameterAreTheSlopesOfTheLoss) {

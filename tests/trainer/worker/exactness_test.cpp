@@ -56,6 +56,17 @@ TEST_F(Exactness, CopiesSharedByAHostsRanksEndWithTheSameBytes) {
   }
 }
 
+TEST_F(Exactness, ProductsInBfloat16AreTheSameOnAllRanks) {
+  auto trainer = settings();
+  const auto single = undisturbed(trainer, 12);
+  trainer["precision"] = "bf16";
+  const auto expected = undisturbed(trainer, 12, "rounded");
+  EXPECT_NE(expected.at("wte.weight"), single.at("wte.weight"));
+  expect_of_ranks(3, trainer, expected);
+  trainer["strategy"] = "fsdp";
+  expect_of_ranks(2, trainer, expected);
+}
+
 TEST_F(Exactness, ARunGoesOnWithAnotherStrategyAndEndsWithTheSameBytes) {
   const auto expected = undisturbed(settings(12), 12);
   const auto with = [&](const char* strategy, std::uint64_t steps) {

@@ -44,11 +44,9 @@ class WorkerTest : public testing::Test {
   }
 
   /// Tensors of the last step of an undisturbed run of one rank.
-  [[nodiscard]] std::map<std::string, std::string> undisturbed(const nlohmann::json& trainer,
-                                                               std::uint64_t step) {
-    const auto place = directory_.path() / "undisturbed";
-    std::filesystem::create_directories(place);
-    FakeJob job(place, trainer.dump());
+  [[nodiscard]] std::map<std::string, std::string> undisturbed(
+      const nlohmann::json& trainer, std::uint64_t step, const std::string& name = "undisturbed") {
+    auto job = make_job(trainer, name);
     job.run(1);
     job.commit(step);
     return job.tensors(step);
