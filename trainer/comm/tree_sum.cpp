@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 #include "base/check.h"
@@ -101,11 +102,14 @@ std::span<float> TreeFold::sum() {
 
 void add_values(std::span<float> into, std::span<const std::byte> values) {
   DL_CHECK(values.size() == into.size_bytes(), "only equal lengths are added");
-  using AnyAddress [[gnu::aligned(1), gnu::may_alias]] = float;
   float* const sums = into.data();
-  const auto* const from = reinterpret_cast<const AnyAddress*>(values.data());
+  const std::byte* const from = values.data();
   const std::size_t count = into.size();
-  for (std::size_t i = 0; i < count; ++i) sums[i] += from[i];
+  for (std::size_t i = 0; i < count; ++i) {
+    float value = 0;
+    std::memcpy(&value, from + i * sizeof value, sizeof value);
+    sums[i] += value;
+  }
 }
 
 double tree_sum(std::span<const double> leaves) {
