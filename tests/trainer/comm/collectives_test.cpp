@@ -171,9 +171,17 @@ TEST_P(Collectives, BroadcastTheRootsBytesAndMeetAtBarriers) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Meshes, Collectives,
+INSTANTIATE_TEST_SUITE_P(Tcp, Collectives,
                          testing::Combine(testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 12, 24),
-                                          testing::ValuesIn(kLinkKinds)),
+                                          testing::Values(LinkKind::tcp)),
+                         name_of_mesh);
+INSTANTIATE_TEST_SUITE_P(Shm, Collectives,
+                         testing::Combine(testing::Values(2, 3, 4, 6, 7, 12),
+                                          testing::Values(LinkKind::shm)),
+                         name_of_mesh);
+INSTANTIATE_TEST_SUITE_P(Mixed, Collectives,
+                         testing::Combine(testing::Values(3, 4, 5, 8, 24),
+                                          testing::Values(LinkKind::mixed)),
                          name_of_mesh);
 INSTANTIATE_TEST_SUITE_P(Kinds, AnyLinks, testing::ValuesIn(kLinkKinds), name_of_links);
 
