@@ -34,6 +34,7 @@ struct Parked {
 struct Connected {};
 struct Restored {
   Step step;
+  std::string differs{};  ///< why the bits may not be those of an undisturbed run; cut like reasons
 };
 /// Of the last completed step, unless it says otherwise; 0 or empty: not known.
 struct Figures {

@@ -8,6 +8,7 @@
 #include "base/content_hash.h"
 #include "trainer/checkpoint/io/loader.h"
 #include "trainer/comm/lanes.h"
+#include "trainer/io/machine.h"
 
 namespace dlaunch::trainer {
 
@@ -138,6 +139,11 @@ Result<void> Member::check_ids() const {
   return data_.check_ids(settings_.model.vocabulary, first, end - first);
 }
 
+std::string Member::numerics() const {
+  return numeric_library() + ", " + processor_name() + ", " + std::to_string(settings_.threads) +
+         (settings_.threads == 1 ? " thread" : " threads");
+}
+
 tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written written) {
   const auto& assign = assigned_.assign;
   const bool writes_manifest = assign.rank.value == 0;
@@ -166,6 +172,12 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
                          " that " + assign.restore->directory + " was trained on");
     }
     state_.step = assign.restore->step.value;
+    const auto& before = loaded->manifest.numerics;
+    if (!before.empty() && before != numerics()) {
+      differs_ = "step " + std::to_string(state_.step) + " was computed with " + before +
+                 ", rank " + std::to_string(assign.rank.value) + " goes on with " + numerics() +
+                 ": the result may differ in the last bits from that of an undisturbed run";
+    }
   }
   checkpoint::SaveRequest request;
   request.directory = assign.checkpoint_directory;
@@ -174,6 +186,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   request.world_size = assign.world_size;
   request.config = nlohmann::json::parse(assign.trainer, nullptr, /*allow_exceptions=*/false);
   request.data = std::move(data);
+  request.numerics = numerics();
   std::optional<std::uint64_t> restored;
   if (assign.restore) restored = state_.step;
   saver_ = std::make_unique<CheckpointSaver>(placement_.kept(), std::move(request), restored,

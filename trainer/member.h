@@ -44,6 +44,8 @@ class Member {
   [[nodiscard]] comm::Communicator& communicator() { return *communicator_; }
   /// Floating-point operations of the model on this rank.
   [[nodiscard]] double flops_per_step() const;
+  /// What was restored was computed with something else than this rank has; empty: with the same.
+  [[nodiscard]] const std::string& differs() const { return differs_; }
   /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, 4404412 tokens (text),
   /// torch 2.11.0, AVX2"
   [[nodiscard]] std::string sentence() const;
@@ -53,6 +55,8 @@ class Member {
   [[nodiscard]] tl::expected<void, Trouble> form_copies();
   [[nodiscard]] comm::TreeNode micro_batches() const;
   [[nodiscard]] Result<void> check_ids() const;
+  /// "torch 2.11.0, AVX2, AMD EPYC 7763 64-Core Processor, 1 thread": what its bits rest on.
+  [[nodiscard]] std::string numerics() const;
 
   Member(const Assigned& assigned, TrainerSettings settings, TrainingData data,
          Placement placement);
@@ -63,6 +67,7 @@ class Member {
   Placement placement_;
   const DataOrder order_;
   TrainingState state_;
+  std::string differs_;
   Gpt model_;
   std::shared_ptr<comm::AbortFlag> abort_;
   std::unique_ptr<comm::Communicator> communicator_;

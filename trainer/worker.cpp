@@ -80,7 +80,8 @@ class Worker {
         });
     if (!restored) return end(restored.error());
     live_step_ = member_->step();
-    link_.send(generation_, message::Restored{Step{*live_step_}});
+    link_.send(generation_, message::Restored{Step{*live_step_}, member_->differs()});
+    if (!member_->differs().empty()) say("warning: " + member_->differs());
     say(*live_step_ == 0 ? "starting from the first values"
                          : "going on from step " + std::to_string(*live_step_));
     await_go();

@@ -184,7 +184,15 @@ void Agent::Impl::say_connected() {
   send(std::move(frame));
 }
 
-void Agent::Impl::hear(Instant, Worker& worker, const protocol::worker::Restored& line) {
+void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Restored& line) {
+  if (!line.differs.empty()) {
+    protocol::Evidence evidence;
+    auto& finding = *evidence.mutable_finding();
+    finding.set_kind("other_numerics");
+    finding.set_sentence(to_utf8(line.differs, protocol::kFailingReasonBytesMax));
+    finding.set_rank(worker.status.rank());
+    testify(now, generation_, std::move(evidence));
+  }
   worker.restored = line.step.value;
   worker.status.set_state(protocol::WORKER_RESTORED);
   say_restored();

@@ -52,10 +52,14 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
       record("storage_trouble", host, Rank{failing.rank()}, failing.reason());
     }
   } else if (evidence.has_finding()) {
-    happening = judge_finding(evidence.finding(), name(host));
-    if (happening && present && evidence.finding().kind() == "undead") {
+    const auto& finding = evidence.finding();
+    if (present && finding.kind() == "other_numerics") {
+      not_exact(host, Rank{finding.rank()}, finding.sentence());
+    }
+    happening = judge_finding(finding, name(host));
+    if (happening && present && finding.kind() == "undead") {
       unusable_.insert(host);
-      out_.push_back(BlamedHost{host, evidence.finding().sentence()});
+      out_.push_back(BlamedHost{host, finding.sentence()});
     }
   }
   if (!happening) {

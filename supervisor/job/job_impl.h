@@ -167,6 +167,8 @@ class Job::Impl {
   void commit_answered();
   void order_commit(Instant now, const protocol::Commit& commit);
   void note_exactness();
+  /// Once for a generation.
+  void not_exact(std::optional<HostId> host, std::optional<Rank> rank, const std::string& sentence);
   void on_link(Instant now, HostId host, const protocol::Evidence& evidence);
   void on_links_broken(Instant now);
   void link_up(Instant now, HostId host, const std::string& link);
@@ -247,6 +249,7 @@ class Job::Impl {
   LinkWatch links_;
   std::map<HostId, std::string> fingerprints_;
   std::optional<std::set<std::string>> first_fingerprints_;  ///< of the first generation
+  std::optional<Generation> not_exact_;                      ///< the newest that was said to be so
   bool must_be_empty_;  ///< --fresh, until the directory has been looked at
   std::string data_;    ///< of the training data, as in a manifest
   std::optional<Step> restore_step_;

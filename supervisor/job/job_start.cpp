@@ -147,11 +147,18 @@ void Job::Impl::note_exactness() {
   }
   if (!first_fingerprints_) first_fingerprints_ = present;
   if (differing.empty()) return;
+  not_exact({}, {},
+            differing +
+                " computes with another processor or library than the hosts that the job began "
+                "on: the result may differ in the last bits");
+}
+
+void Job::Impl::not_exact(std::optional<HostId> host, std::optional<Rank> rank,
+                          const std::string& sentence) {
   incidents_.not_exact();
-  record("not_exact", {}, {},
-         differing +
-             " computes with another processor or library than the hosts that the job began "
-             "on: the result may differ in the last bits");
+  if (std::exchange(not_exact_, generation_) != generation_) {
+    record("not_exact", host, rank, sentence);
+  }
 }
 
 void Job::Impl::on(Instant, const DataKnown& e) { data_ = e.json; }

@@ -1,5 +1,6 @@
 """Mistakes: in the command line, in the files, and on the hosts, all before any trainer starts."""
 
+import json
 import re
 import time
 
@@ -194,6 +195,22 @@ def test_a_checkpoint_directory_that_cannot_be_made_gives_74(make):
     assert code == 74, output
     assert "/proc/none/checkpoints" in output
     assert not job.events("worker_started")
+
+
+def test_a_checkpoint_that_another_library_computed_is_told_and_goes_on(make):
+    job = make({"trainer": {"steps": 4}})
+    assert job.run()[0] == 0
+    manifest = job.directory / "checkpoints" / "step-4" / "manifest.json"
+    content = json.loads(manifest.read_text())
+    content["numerics"] = "torch 1.0, 2 threads"
+    manifest.write_text(json.dumps(content))
+    job.train_file.write_text(job.train_file.read_text().replace("steps = 4\n", "steps = 8\n"))
+    job.known_id = None
+    code, output = job.run()
+    assert code == 0, output
+    assert "warning: step 4 was computed with torch 1.0, 2 threads, rank 0 goes on with" in output
+    told = job.events("not_exact")
+    assert len(told) == 1 and "torch 1.0" in told[0]["detail"]
 
 
 def test_a_checkpoint_of_another_model_gives_65_and_names_the_keys(make):

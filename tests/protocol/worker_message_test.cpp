@@ -64,6 +64,8 @@ TEST(WorkerMessage, EveryMessageOfAWorkerIsReadBackAsItWasWritten) {
   EXPECT_TRUE(parked.live_clean);
   round_trip(worker::Connected{});
   EXPECT_EQ(round_trip(worker::Restored{Step{9}}).step, Step{9});
+  EXPECT_EQ(round_trip(worker::Restored{Step{9}}).differs, "");
+  EXPECT_EQ(round_trip(worker::Restored{Step{9}, "AVX2"}).differs, "AVX2");
   const auto written =
       round_trip(worker::Written{Step{20}, "shard-0-of-2.safetensors", 1ull << 40, "ab12", 0.5});
   EXPECT_EQ(written.bytes, 1ull << 40);

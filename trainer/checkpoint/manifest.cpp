@@ -147,6 +147,7 @@ void read_manifest(Reader& reader, const Json& json, Manifest& manifest) {
   manifest.config = reader.member(json, "config", Json::value_t::object);
   const Json& data = reader.member(json, "data", Json::value_t::object);
   manifest.data = {reader.number(data, "bytes"), reader.text(data, "hash")};
+  if (json.contains("numerics")) manifest.numerics = reader.text(json, "numerics");
   const Json& tensors = reader.member(json, "tensors", Json::value_t::object);
   if (tensors.size() > kTensorsMax) return reader.fail("there are too many tensors");
   for (const auto& [name, entry] : tensors.items()) {
@@ -165,7 +166,7 @@ tl::unexpected<Error> refused(std::string what) {
 
 Manifest make_manifest(Step step, std::uint32_t world_size, nlohmann::json config,
                        ManifestData data, std::span<const TensorSpec> tensors) {
-  Manifest manifest{step, world_size, std::move(config), std::move(data), {}, {}};
+  Manifest manifest{step, world_size, std::move(config), std::move(data), {}, {}, {}};
   for (const TensorSpec& spec : tensors) {
     ManifestTensor& tensor = manifest.tensors[spec.name];
     tensor.dtype = spec.dtype;
@@ -196,6 +197,7 @@ std::string format_manifest(const Manifest& manifest) {
   json["world_size"] = manifest.world_size;
   json["config"] = manifest.config;
   json["data"] = {{"bytes", manifest.data.bytes}, {"hash", manifest.data.hash}};
+  if (!manifest.numerics.empty()) json["numerics"] = manifest.numerics;
   if (!manifest.files.empty()) {
     json["files"] = Json::array();
     for (const ManifestFile& file : manifest.files) {

@@ -53,6 +53,7 @@ struct Manifest {
   std::uint32_t world_size = 1;                      ///< of the writers; readers may be any number
   nlohmann::json config = nlohmann::json::object();  ///< trainer settings, for the resume check
   ManifestData data;
+  std::string numerics;  ///< what rank 0 computed with, in words; empty: not said
   std::map<std::string, ManifestTensor> tensors;
   std::vector<ManifestFile> files;  ///< empty until committed
 };

@@ -38,6 +38,14 @@ bool has_word(std::string_view words, std::string_view word) {
 
 }  // namespace
 
+std::string processor_name() {
+  std::ifstream facts("/proc/cpuinfo");
+  for (std::string line; std::getline(facts, line);) {
+    if (line.rfind("model name", 0) == 0) return std::string(value_of(line));
+  }
+  return "unknown processor";
+}
+
 MemoryUse memory_use() {
   MemoryUse use;
   std::ifstream status("/proc/self/status");

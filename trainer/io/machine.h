@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace dlaunch::trainer {
@@ -10,6 +11,9 @@ struct MemoryUse {
   std::uint64_t now = 0;   ///< bytes resident
   std::uint64_t peak = 0;  ///< since the process began
 };
+
+/// "AMD EPYC 7763 64-Core Processor"; "unknown processor" where /proc/cpuinfo does not say.
+[[nodiscard]] std::string processor_name();
 
 /// Zeros where the kernel does not say.
 [[nodiscard]] MemoryUse memory_use();

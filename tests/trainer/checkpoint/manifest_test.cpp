@@ -14,6 +14,7 @@ Manifest example() {
   const std::vector<TensorSpec> specs{{"wte.weight", Dtype::f32, {5, 2}}, {"step", Dtype::i64, {}}};
   Manifest manifest =
       make_manifest(Step{800}, 2, {{"layers", 4}, {"betas", {0.9, 0.95}}}, {4404412, kHash}, specs);
+  manifest.numerics = "torch 2.11.0, AVX2";
   manifest.files = {{"shard-0-of-2.safetensors", 100, kHash},
                     {"shard-1-of-2.safetensors", 90, kHash}};
   return manifest;
@@ -40,6 +41,7 @@ TEST(Manifest, ReadsBackAsItWasWritten) {
   EXPECT_EQ(read->data, written.data);
   EXPECT_EQ(read->tensors, written.tensors);
   EXPECT_EQ(read->files, written.files);
+  EXPECT_EQ(read->numerics, written.numerics);
 }
 
 TEST(Manifest, HasNoFilesBeforeTheCommit) {

@@ -352,6 +352,29 @@ TEST_F(Conversation, AnotherTextThanThatOfTheCheckpointIsRefused) {
   EXPECT_THAT(failing_of(job).reason, HasSubstr("is not the text"));
 }
 
+TEST_F(Conversation, OtherNumericsThanThoseOfTheCheckpointAreToldAndNothingStops) {
+  auto job = make_job(settings(2));
+  job.run(1);
+  job.commit(2);
+  job.use_trainer(settings(4).dump());
+  job.run(1, 2);
+  EXPECT_EQ(job.worker(0).last<message::Restored>()->differs, "") << "the same machine";
+  const auto path = job.checkpoints() / "step-2" / "manifest.json";
+  auto manifest = nlohmann::json::parse(checkpoint::read_file(path));
+  EXPECT_THAT(manifest["numerics"].get<std::string>(),
+              AllOf(HasSubstr("torch 2."), HasSubstr(", 1 thread")));
+  manifest["numerics"] = "torch 1.0, 2 threads";
+  checkpoint::write_file(path, manifest.dump());
+  job.use_trainer(settings(6).dump());
+  job.forget_all();
+  job.run(1, 2);
+  EXPECT_EQ(job.worker(0).exit_code(), 0) << job.worker(0).output();
+  EXPECT_THAT(
+      job.worker(0).last<message::Restored>()->differs,
+      HasSubstr("step 2 was computed with torch 1.0, 2 threads, rank 0 goes on with torch"));
+  EXPECT_THAT(job.worker(0).output(), HasSubstr("warning: step 2 was computed with torch 1.0"));
+}
+
 TEST_F(Conversation, ALossThatIsNoNumberIsReportedAsBadNumbers) {
   auto trainer = settings(kEndless);
   trainer["learning_rate"] = 1e20;

@@ -20,8 +20,10 @@ std::string manifest_text(const SaveRequest& request, std::span<const TensorView
   if (request.rank.value != 0) return {};
   std::vector<TensorSpec> specs;
   for (const TensorView& view : tensors) specs.push_back(view.spec);
-  return format_manifest(
-      make_manifest(request.step, request.world_size, request.config, request.data, specs));
+  auto manifest =
+      make_manifest(request.step, request.world_size, request.config, request.data, specs);
+  manifest.numerics = request.numerics;
+  return format_manifest(manifest);
 }
 
 }  // namespace

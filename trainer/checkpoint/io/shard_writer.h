@@ -30,6 +30,7 @@ struct SaveRequest {
   std::uint32_t world_size = 1;
   nlohmann::json config = nlohmann::json::object();  ///< for the manifest; rank 0 only
   ManifestData data;                                 ///< for the manifest; rank 0 only
+  std::string numerics{};                            ///< for the manifest; rank 0 only
 };
 
 /// What the agent needs to commit the file.
