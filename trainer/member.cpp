@@ -7,6 +7,8 @@
 
 #include "base/content_hash.h"
 #include "trainer/checkpoint/io/loader.h"
+#include "trainer/checkpoint/io/weights_file.h"
+#include "trainer/checkpoint/layout.h"
 #include "trainer/comm/lanes.h"
 #include "trainer/io/machine.h"
 
@@ -151,7 +153,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   if (writes_manifest) data.hash = content_hash(data_.bytes());
   if (!assign.restore) {
     if (const auto good = check_ids(); !good) return data_trouble(good.error());
-    fill_first_values(placement_.kept(), settings_.seed, state_.values.values());
+    if (auto made = make_first_values(); !made) return made;
   } else {
     const auto loaded = checkpoint::load_checkpoint(assign.restore->directory,
                                                     destinations_in(placement_.kept(), state_));
@@ -191,6 +193,20 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   if (assign.restore) restored = state_.step;
   saver_ = std::make_unique<CheckpointSaver>(placement_.kept(), std::move(request), restored,
                                              std::move(written));
+  return {};
+}
+
+tl::expected<void, Member::Trouble> Member::make_first_values() {
+  const auto& kept = placement_.kept();
+  fill_first_values(kept, settings_.seed, state_.values.values());
+  if (settings_.weights.empty()) return {};
+  auto wanted = destinations_in(kept, state_);
+  std::erase_if(wanted, [](const auto& destination) {
+    return destination.spec.name.starts_with(checkpoint::kMomentPrefix) ||
+           destination.spec.name.starts_with(checkpoint::kSecondMomentPrefix);
+  });
+  const auto loaded = checkpoint::load_weights(settings_.weights, wanted);
+  if (!loaded) return data_trouble(loaded.error());
   return {};
 }
 

@@ -51,6 +51,7 @@ class Member {
   [[nodiscard]] std::string sentence() const;
 
  private:
+  [[nodiscard]] tl::expected<void, Trouble> make_first_values();
   /// HSDP: the groups that this rank's collectives run in.
   [[nodiscard]] tl::expected<void, Trouble> form_copies();
   [[nodiscard]] comm::TreeNode micro_batches() const;

@@ -149,6 +149,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   } else if (strategy != "ddp") {
     reader.complain("strategy", "“" + strategy + "” is none of ddp, fsdp and hsdp");
   }
+  reader.text("weights", settings.weights);
   std::string precision = "fp32";
   reader.text("precision", precision);
   if (precision == "bf16") {

@@ -60,6 +60,7 @@ struct TrainerSettings {
   double beta1 = 0.9;
   double beta2 = 0.95;
   ModelSettings model;
+  std::string weights;  ///< absolute path of a file with the first values; empty: random ones
   DataSettings data;
   std::uint64_t validate_every_steps = 0;    ///< 0: never
   std::uint64_t checkpoint_every_steps = 0;  ///< 0: only on request and at the end

@@ -48,6 +48,7 @@ struct TrainerSection {
   bool check_collectives = false;
   std::uint32_t shard_size = 0;  ///< "hsdp": ranks that share a copy; 0: those of a host
   ModelSection model;
+  std::string weights;                     ///< absolute path of first values; empty: random ones
   std::string text;                        ///< absolute path of the training text
   std::string tokens;                      ///< or of a file of token ids; exactly one is given
   double validation = 0;                   ///< share of the data; in thousandths

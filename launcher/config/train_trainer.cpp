@@ -163,6 +163,7 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   }
   std::string unused;
   section.choice("reduction", unused, {"ordered"}, {"fast"});
+  read_path(section, "weights", trainer.weights, context);
   auto model = section.section("model");
   read_data(section, trainer, context, model.has("vocabulary"));
   read_model(std::move(model), trainer.model, trainer);

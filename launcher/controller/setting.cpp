@@ -91,6 +91,7 @@ std::string trainer_settings(const config::TrainFile& train) {
   }
   const bool text = trainer.tokens.empty();
   settings["data"][text ? "text" : "tokens"] = text ? trainer.text : trainer.tokens;
+  if (!trainer.weights.empty()) settings["weights"] = trainer.weights;
   // Left to the checkpoint, or to the ranks that there are at the start.
   if (trainer.logical_batches != 0) settings["logical_batches"] = trainer.logical_batches;
   return protocol::json_text(settings);
@@ -101,12 +102,18 @@ std::string trainer_path(const JobInput& input) {
 }
 
 /// The one with the tokens first: its hash is kept with each checkpoint.
-std::vector<std::string> data_files(const config::TrainerSection& trainer) {
+std::vector<std::string> token_files(const config::TrainerSection& trainer) {
   if (trainer.tokens.empty()) return {trainer.text};
   constexpr std::string_view kIndex = ".idx";  // Megatron's; the ids are in the file beside it
   if (!trainer.tokens.ends_with(kIndex)) return {trainer.tokens};
   const auto stem = trainer.tokens.substr(0, trainer.tokens.size() - kIndex.size());
   return {stem + ".bin", trainer.tokens};
+}
+
+std::vector<std::string> data_files(const config::TrainerSection& trainer) {
+  auto files = token_files(trainer);
+  if (!trainer.weights.empty()) files.push_back(trainer.weights);
+  return files;
 }
 
 void add_check(protocol::JobSpec& spec, const char* check, const std::string& path,

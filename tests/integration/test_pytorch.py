@@ -7,11 +7,13 @@ import sqlite3
 import subprocess
 
 import pytest
+from checkpoint_reader import read_checkpoint, read_safetensors
 from jobs import SECONDS
 from local_jobs import make  # noqa: F401 (a fixture)
 from torch_python import torch_python  # noqa: F401 (a fixture)
 
 REFERENCE = pathlib.Path(__file__).parent / "pytorch" / "reference_training.py"
+MAKE_WEIGHTS = REFERENCE.with_name("make_weights.py")
 RANKS = 2
 FIRST, LAST = 20, 120
 SETTINGS = {
@@ -46,6 +48,36 @@ def reference(python, strategy, settings, checkpoints):
     assert all(rank.returncode == 0 for rank in ranks), outputs
     answer = json.loads(outputs[0][0])
     return {int(step): loss for step, loss in answer["losses"].items()}, answer["apart"]
+
+
+def test_training_starts_from_weights_that_pytorch_saved(make, torch_python):
+    job = make({"trainer": {**SETTINGS, "steps": 1, "learning_rate": 0.0, "strategy": "fsdp",
+                            "weights": "weights.safetensors"}}, workers=(1, 1))
+    settings, weights = job.directory / "settings.json", job.directory / "weights.safetensors"
+    settings.write_text(json.dumps({**SETTINGS, "data": {"text": str(job.directory / "text.txt")}}))
+    made = subprocess.run([torch_python, MAKE_WEIGHTS, settings, weights], capture_output=True,
+                          text=True, timeout=3 * SECONDS)
+    assert made.returncode == 0, made.stderr
+    code, output = job.run()
+    assert code == 0, output
+    assert abs(losses_of(job)[1] - json.loads(made.stdout)) <= 1e-5
+    kept = read_checkpoint(job.directory / "checkpoints" / "step-1")
+    given = read_safetensors(weights)
+    for name, (dtype, shape, data) in kept.items():
+        if not name.startswith("optimizer."):
+            assert given[name.removeprefix("transformer.")] == (dtype, shape, data), name
+
+
+def test_weights_of_another_model_are_refused_before_the_first_step(make, torch_python):
+    job = make({"trainer": {**SETTINGS, "weights": "weights.safetensors",
+                            "model": {**SETTINGS["model"], "width": 128}}})
+    settings, weights = job.directory / "settings.json", job.directory / "weights.safetensors"
+    settings.write_text(json.dumps({**SETTINGS, "data": {"text": str(job.directory / "text.txt")}}))
+    subprocess.run([torch_python, MAKE_WEIGHTS, settings, weights], check=True,
+                   capture_output=True, timeout=3 * SECONDS)
+    code, output = job.run()
+    assert code == 65, output
+    assert "weights.safetensors" in output and "wte.weight is [256, 64]" in output, output
 
 
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp"])

@@ -55,6 +55,7 @@ weight_decay = 0
 clip = 0.5
 betas = [0.8, 0.99]
 activation_checkpointing = true
+weights = "~/gpt2.safetensors"
 precision = "bf16"
 check_collectives = true
 reduction = "ordered"
@@ -128,6 +129,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            true,
                                            0,
                                            {2, 96, 3, 64, 300},
+                                           "/home/ann/gpt2.safetensors",
                                            "/home/ann/kjv.txt",
                                            "",
                                            0.025,

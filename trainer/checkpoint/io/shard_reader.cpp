@@ -9,6 +9,7 @@
 #include <span>
 #include <utility>
 
+#include "base/check.h"
 #include "base/content_hash.h"
 
 namespace dlaunch::checkpoint {
@@ -24,12 +25,18 @@ tl::unexpected<Error> damaged(const std::string& name, const std::string& what) 
 }  // namespace
 
 Result<ShardReader> ShardReader::open(const std::filesystem::path& path, const FilePlan& plan) {
+  auto reader = open_any(path);
+  if (!reader) return reader;
+  if (auto same = reader->compare_head(plan); !same) return tl::unexpected(same.error());
+  return reader;
+}
+
+Result<ShardReader> ShardReader::open_any(const std::filesystem::path& path) {
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file.is_open() && errno == ENOENT) return damaged(path.string(), "it is missing");
   if (!file.is_open()) return failure_from_errno(errno, "opening " + path.string());
   ShardReader reader(std::move(file), path.string());
   if (auto head = reader.read_head(); !head) return tl::unexpected(head.error());
-  if (auto same = reader.compare_head(plan); !same) return tl::unexpected(same.error());
   return reader;
 }
 
@@ -82,13 +89,18 @@ Result<void> ShardReader::read_at(std::uint64_t at, std::span<std::byte> into) {
   return {};
 }
 
+Result<void> ShardReader::read_tensor(const FileTensor& tensor, std::uint64_t first_byte,
+                                      std::span<std::byte> into) {
+  DL_CHECK(first_byte + into.size() <= tensor.bytes, "the tensor has those bytes");
+  return read_at(head_.size() + tensor.first_byte + first_byte, into);
+}
+
 Result<void> ShardReader::read_parts(const FilePlan& plan) {
   for (const FileTensor& tensor : tensors_) {
     const auto wanted = plan.reads.find(tensor.spec.name);
     if (wanted == plan.reads.end()) continue;
     const auto& [first_byte, into] = wanted->second;
-    auto read = read_at(head_.size() + tensor.first_byte + first_byte, into);
-    if (!read) return read;
+    if (auto read = read_tensor(tensor, first_byte, into); !read) return read;
   }
   return {};
 }

@@ -1,4 +1,4 @@
-// Reads one shard file, believing only what fits the manifest.
+// Reads one safetensors file: a shard, believing only what fits the manifest, or somebody else's.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +20,14 @@ class ShardReader {
   [[nodiscard]] static Result<ShardReader> open(const std::filesystem::path& path,
                                                 const FilePlan& plan);
 
+  /// Of a file that no manifest describes.
+  [[nodiscard]] static Result<ShardReader> open_any(const std::filesystem::path& path);
+
+  /// In the order of their bytes.
+  [[nodiscard]] const std::vector<FileTensor>& tensors() const { return tensors_; }
+  /// `into` from this byte of the tensor on; it must be that long.
+  [[nodiscard]] Result<void> read_tensor(const FileTensor& tensor, std::uint64_t first_byte,
+                                         std::span<std::byte> into);
   [[nodiscard]] std::uint64_t file_bytes() const { return file_bytes_; }
   /// Only the ranges wanted.
   [[nodiscard]] Result<void> read_parts(const FilePlan& plan);
