@@ -85,11 +85,8 @@ json to_json(const worker::Parked& parked) {
 }
 json to_json(const worker::Connected&) { return {{"type", "connected"}}; }
 json to_json(const worker::Restored& restored) {
-  json line{{"type", "restored"}, {"step", restored.step.value}};
-  if (!restored.differs.empty()) {
-    line["differs"] = to_utf8(restored.differs, kFailingReasonBytesMax);
-  }
-  return line;
+  const auto differs = to_utf8(restored.differs, kFailingReasonBytesMax);
+  return {{"type", "restored"}, {"step", restored.step.value}, {"differs", differs}};
 }
 json finite_or_null(const std::optional<double>& number) {
   return number && std::isfinite(*number) ? json(*number) : json(nullptr);
@@ -285,8 +282,8 @@ std::optional<WorkerMessage::Body> read_worker_body(const std::string& type, Jso
   if (type == "parked") return read_parked(fields);
   if (type == "connected") return worker::Connected{};
   if (type == "restored") {
-    return worker::Restored{Step{fields.whole<std::uint64_t>("step")},
-                            fields.has("differs") ? fields.text("differs") : std::string()};
+    const auto differs = fields.has("differs") ? fields.text("differs") : "";
+    return worker::Restored{Step{fields.whole<std::uint64_t>("step")}, differs};
   }
   if (type == "progress") return read_progress(fields);
   if (type == "written") return read_written(fields);
