@@ -23,6 +23,7 @@ constexpr std::array kTargets = {
     Target{"host_range", host_range},
     Target{"train_toml", train_toml},
     Target{"resolved_toml", resolved_toml},
+    Target{"token_files", token_files},
     Target{"manifest", manifest},
     Target{"safetensors_header", safetensors_header},
 };

@@ -36,6 +36,9 @@ void host_range(std::string_view bytes);
 void train_toml(std::string_view bytes);
 void resolved_toml(std::string_view bytes);
 
+// What reads the training data.
+void token_files(std::string_view bytes);
+
 // What reads a checkpoint.
 void manifest(std::string_view bytes);
 void safetensors_header(std::string_view bytes);

@@ -4,13 +4,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <numeric>
 
 #include "tests/base/io/temporary_directory.h"
 #include "tests/trainer/checkpoint/plain_files.h"
 #include "trainer/data/io/training_data.h"
 #include "trainer/data/io/write_tokens.h"
+#include "trainer/data/order.h"
 
 namespace dlaunch::trainer {
 namespace {
@@ -145,6 +148,28 @@ TEST_F(TokenFiles, AnIdOutsideTheVocabularyIsFoundWithItsPlace) {
   EXPECT_THAT(outside.error().doing, HasSubstr("id 50257 at place 270001 of 300000 is outside the "
                                                "vocabulary of 50257"));
   EXPECT_EQ(outside.error().code, std::errc::invalid_argument);
+}
+
+TEST_F(TokenFiles, AFileLargerThanFourGibibytesIsReadToItsEnd) {
+  const auto path = put("huge.bin", "");
+  constexpr std::uint64_t kTokens = 3ull << 30;
+  std::filesystem::resize_file(path, 2 * kTokens);  // a hole, no room on the disk
+  std::fstream(path, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(2 * kTokens - 2)
+      .write("\x01\x02", 2);
+  const auto data = TrainingData::open({"", path, 0}, 1).value();
+  ASSERT_EQ(data.tokens().size(), kTokens);
+  EXPECT_FALSE(data.check_ids(0x0201, kTokens - 10, 10));
+  TrainerSettings settings;
+  settings.data.validation_per_mille = 10;
+  const DataOrder order(settings, kTokens);
+  std::uint64_t most = 0;
+  for (std::uint64_t step = 0; step < 100; ++step) {
+    most = std::max(most, order.first_token(step, 0, 0));
+  }
+  EXPECT_GT(most, kTokens / 2);
+  EXPECT_LT(most + settings.model.context, kTokens);
+  EXPECT_GT(order.first_validation_token(order.validation_batches() - 1, 7), kTokens / 10 * 9);
 }
 
 TEST_F(TokenFiles, AWrittenFileReadsBackAndSaysTheVocabularyItNeeds) {
