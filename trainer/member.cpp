@@ -146,11 +146,18 @@ std::string Member::numerics() const {
          (settings_.threads == 1 ? " thread" : " threads");
 }
 
-tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written written) {
+tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written written,
+                                                    KnownData& known) {
   const auto& assign = assigned_.assign;
   const bool writes_manifest = assign.rank.value == 0;
-  checkpoint::ManifestData data{data_.bytes().size(), {}};
-  if (writes_manifest) data.hash = content_hash(data_.bytes());
+  const auto& file = data_.file();
+  checkpoint::ManifestData data{file.bytes().size(), {}};
+  if (writes_manifest) {
+    if (known.hash.empty() || known.marks != file.marks()) {
+      known = {file.marks(), content_hash(file.bytes())};
+    }
+    data.hash = known.hash;
+  }
   if (!assign.restore) {
     if (const auto good = check_ids(); !good) return data_trouble(good.error());
     if (auto made = make_first_values(); !made) return made;

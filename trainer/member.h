@@ -20,6 +20,13 @@ namespace dlaunch::trainer {
 /// For the whole mesh to stand; the supervisor's start limit is shorter or does not matter then.
 constexpr milliseconds kConnectLimit = 5min;
 
+/// The hash of the data that this process has read: large files are not read again in each
+/// generation.
+struct KnownData {
+  FileMarks marks;
+  std::string hash;  ///< empty: nothing is known
+};
+
 /// Held by the worker from assignment to abort; leaves the mesh when destroyed.
 class Member {
  public:
@@ -33,7 +40,8 @@ class Member {
   [[nodiscard]] tl::expected<void, Trouble> connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort);
   /// Loads the step of the assignment, or makes the first values.
-  [[nodiscard]] tl::expected<void, Trouble> restore(CheckpointSaver::Written written);
+  [[nodiscard]] tl::expected<void, Trouble> restore(CheckpointSaver::Written written,
+                                                    KnownData& known);
   [[nodiscard]] Outcome train(Mailbox& mailbox, Observer& observer);
   /// Instead of training, when a stop has come before the go: writes the checkpoint that the
   /// state does not have yet.

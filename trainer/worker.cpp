@@ -73,11 +73,12 @@ class Worker {
     say(member_->communicator().links_sentence());
     link_.send(generation_, message::Connected{});
     tell_phase("restore");
-    const auto restored =
-        member_->restore([this, generation = generation_](const checkpoint::ShardReport& shard) {
-          link_.send(generation, message::Written{shard.step, shard.file, shard.bytes, shard.hash,
-                                                  shard.seconds});
-        });
+    const auto tell_written = [this,
+                               generation = generation_](const checkpoint::ShardReport& shard) {
+      link_.send(generation,
+                 message::Written{shard.step, shard.file, shard.bytes, shard.hash, shard.seconds});
+    };
+    const auto restored = member_->restore(tell_written, known_data_);
     if (!restored) return end(restored.error());
     live_step_ = member_->step();
     link_.send(generation_, message::Restored{Step{*live_step_}, member_->differs()});
@@ -197,6 +198,7 @@ class Worker {
   AgentLink& link_;
   Generation generation_;
   std::unique_ptr<Member> member_;
+  KnownData known_data_;
   std::optional<std::uint64_t> live_step_;
   std::optional<Rates> rates_;
   milliseconds limit_ = kAssignLimit;

@@ -22,18 +22,23 @@ Result<MappedFile> MappedFile::open(const std::string& path, const std::string& 
     return failure(std::errc::invalid_argument, doing + ": it is no regular file");
   }
   const auto bytes = static_cast<std::size_t>(facts.st_size);
-  if (bytes == 0) return MappedFile();
+  MappedFile mapped;
+  mapped.marks_ = {facts.st_dev, facts.st_ino, bytes, facts.st_mtim.tv_sec, facts.st_mtim.tv_nsec};
+  if (bytes == 0) return mapped;
   void* memory = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return failure_from_errno(errno, doing);
-  return MappedFile({static_cast<const std::byte*>(memory), bytes});
+  mapped.bytes_ = {static_cast<const std::byte*>(memory), bytes};
+  return mapped;
 }
 
 MappedFile::~MappedFile() {
   if (!bytes_.empty()) ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
 }
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept
+    : bytes_(std::exchange(other.bytes_, {})), marks_(other.marks_) {}
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(marks_, other.marks_);
   return *this;
 }
 

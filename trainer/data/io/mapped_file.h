@@ -2,12 +2,20 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <string>
 
 #include "base/result.h"
 
 namespace dlaunch::trainer {
+
+/// As long as these are the same, the content is, as far as the file system tells.
+struct FileMarks {
+  std::uint64_t device = 0, inode = 0, bytes = 0;
+  std::int64_t modified_seconds = 0, modified_nanoseconds = 0;
+  friend bool operator==(const FileMarks&, const FileMarks&) = default;
+};
 
 /// Owns the mapping. The file must not shrink while it is mapped.
 class MappedFile {
@@ -21,10 +29,12 @@ class MappedFile {
   MappedFile& operator=(MappedFile&& other) noexcept;
 
   [[nodiscard]] std::span<const std::byte> bytes() const { return bytes_; }
+  /// From when it was opened.
+  [[nodiscard]] const FileMarks& marks() const { return marks_; }
 
  private:
-  explicit MappedFile(std::span<const std::byte> bytes) : bytes_(bytes) {}
   std::span<const std::byte> bytes_;
+  FileMarks marks_;
 };
 
 }  // namespace dlaunch::trainer

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "base/result.h"
@@ -21,8 +20,8 @@ class TrainingData {
                                                  std::uint64_t tokens_min);
 
   [[nodiscard]] const TokenView& tokens() const { return tokens_; }
-  /// All bytes of the file that holds the ids, its head too.
-  [[nodiscard]] std::span<const std::byte> bytes() const { return file_.bytes(); }
+  /// The file that holds the ids, with its head.
+  [[nodiscard]] const MappedFile& file() const { return file_; }
   /// Of that file.
   [[nodiscard]] const std::string& path() const { return path_; }
   /// "text", or what kind of token file it is.
