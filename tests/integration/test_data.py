@@ -131,6 +131,9 @@ def test_validation_is_told_and_changes_nothing(make):
                  if "validation loss" in line]
         seen.add(tuple(line[line.index("step "):] for line in lines))
         assert [line.split("step ")[1].split("/")[0] for line in lines] == ["5", "10", "12"]
+        figures = job.status()["figures"]
+        assert figures["validation_step"] == 12
+        assert f"{figures['validation_loss']:.4g}" == lines[-1].split()[-1]
     assert len(seen) == 1, "the same at any number of ranks, with either strategy"
 
 
