@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -94,6 +95,41 @@ TEST(MemorySharing, FallsBackToTheNetworkWhereTheSystemGivesNoMemory) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
+bool can_make_pid_namespaces() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(::unshare(CLONE_NEWPID) == 0 ? 0 : 1);
+  int status = 1;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
+TEST(MemorySharing, FallsBackToTheNetworkBetweenContainers) {
+  if (!can_make_pid_namespaces()) GTEST_SKIP() << "no namespace for process numbers here";
+  TestMesh mesh(2);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // Its number is another process's on this side, as in a container.
+    if (::unshare(CLONE_NEWPID) != 0) ::_exit(2);
+    const pid_t inside = ::fork();
+    if (inside == 0) {
+      auto rank = connect_mesh(mesh.listener(0), mesh.settings(0), mesh.abort(0));
+      std::vector<float> values(100'000, 1.0F);
+      ::_exit(rank && (*rank)->all_reduce(values) && values[7] == 2.0F ? 0 : 1);
+    }
+    int status = 1;
+    ::waitpid(inside, &status, 0);
+    ::_exit(WEXITSTATUS(status));
+  }
+  auto rank = connect_mesh(mesh.listener(1), mesh.settings(1), mesh.abort(1));
+  ASSERT_TRUE(rank) << rank.error().error.text();
+  EXPECT_THAT((*rank)->links_sentence(),
+              HasSubstr("cannot be seen from here (another container?)"));
+  expect_sum_of_two(**rank);
+  int status = 1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 TEST(MemorySharing, TakesLessPerLinkWhereManyRanksShareAHost) {
   EXPECT_EQ(shm_ring_bytes(1), kShmRingBytesMax);
   EXPECT_EQ(shm_ring_bytes(7), kShmRingBytesMax);
@@ -117,11 +153,14 @@ TEST(SharedMemory, IsNotWhatHasAnotherSizeOrCouldShrink) {
   ASSERT_TRUE(made);
   EXPECT_FALSE(opened(made->descriptor(), kBytes / 2));
   EXPECT_NE(::ftruncate(made->descriptor(), 0), 0) << "nobody can take it away from under a reader";
-  const FileDescriptor loose(::memfd_create("loose", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  const FileDescriptor loose(
+      ::memfd_create("dlaunch-link-of-somebody", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(loose.get(), kBytes), 0);
   const auto refused = opened(loose.get());
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().text(), HasSubstr("which is something else"));
+  const FileDescriptor other_name(::memfd_create("loose", MFD_CLOEXEC));
+  EXPECT_FALSE(opened(other_name.get()));
   EXPECT_FALSE(opened(-1));
   EXPECT_FALSE(opened(0, kBytes)) << "standard input is no memory";
 }

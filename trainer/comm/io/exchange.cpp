@@ -225,12 +225,18 @@ CommResult<void> Exchange::wait(const Stage& stage) {
 }
 
 bool Exchange::comes_soon(const Group& group) const {
+  const auto may_move = [this](Rank rank) {
+    const Progress& progress = progress_[rank.value];
+    return !progress.idle() && links_[rank.value]->can_move(progress.wants());
+  };
+  // What comes through a socket would wait for nothing meanwhile.
+  const bool all_shared = std::ranges::all_of(group.members, [this](Rank rank) {
+    return progress_[rank.value].idle() || links_[rank.value]->is_shared_memory();
+  });
+  if (!all_shared) return false;
   const Instant end = trainer_now() + kSpin;
   do {
-    for (const Rank rank : group.members) {
-      const Progress& progress = progress_[rank.value];
-      if (!progress.idle() && links_[rank.value]->can_move(progress.wants())) return true;
-    }
+    if (std::ranges::any_of(group.members, may_move)) return true;
     if (abort_->is_set() || closed_.is_set()) return true;
     pause_briefly();
   } while (trainer_now() < end);

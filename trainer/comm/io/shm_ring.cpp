@@ -8,10 +8,11 @@
 
 namespace dlaunch::comm {
 
-std::size_t ShmRing::distance() const {
-  return head_->written.load(std::memory_order_acquire) -
-         head_->read.load(std::memory_order_acquire);
-}
+// Positions and flags are in one order for both sides (sequentially consistent): a side that stores
+// its position and then looks at the flag, and one that sets the flag and then looks at the
+// position, cannot both miss the other.
+
+std::size_t ShmRing::distance() const { return head_->written.load() - head_->read.load(); }
 
 std::span<std::byte> ShmRing::straight(std::uint64_t position, std::size_t count) const {
   const std::size_t at = position & mask_;
@@ -33,7 +34,7 @@ std::size_t ShmRing::write(std::span<const iovec> parts) {
       position += place.size();
     }
   }
-  head_->written.store(position, std::memory_order_release);
+  head_->written.store(position);
   return position - begin;
 }
 
@@ -55,7 +56,7 @@ std::size_t ShmRing::read(std::span<const iovec> parts) {
     position += count;
     left -= count;
   }
-  head_->read.store(position, std::memory_order_release);
+  head_->read.store(position);
   return position - begin;
 }
 
@@ -76,7 +77,7 @@ std::size_t ShmRing::read_adding(std::span<float> into) {
     into = into.subspan(count);
     position += values.size();
   }
-  head_->read.store(position, std::memory_order_release);
+  head_->read.store(position);
   return position - begin;
 }
 
@@ -87,16 +88,9 @@ std::size_t ShmRing::peek(std::span<std::byte> bytes) const {
 }
 
 bool ShmRing::take(std::atomic<std::uint32_t>& flag) {
-  // Between the new position and the look at the flag, as between the flag and the other side's
-  // look at the position: one of both sees the other.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  return flag.load(std::memory_order_relaxed) != 0 &&
-         flag.exchange(0, std::memory_order_acq_rel) != 0;
+  return flag.load() != 0 && flag.exchange(0) != 0;
 }
 
-void ShmRing::set(std::atomic<std::uint32_t>& flag, bool waits) {
-  flag.store(waits ? 1 : 0, std::memory_order_relaxed);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
+void ShmRing::set(std::atomic<std::uint32_t>& flag, bool waits) { flag.store(waits ? 1 : 0); }
 
 }  // namespace dlaunch::comm
