@@ -11,6 +11,8 @@
 #include "trainer/checkpoint/layout.h"
 #include "trainer/comm/lanes.h"
 #include "trainer/io/machine.h"
+#include "trainer/model/definition.h"
+#include "trainer/model/library.h"
 
 namespace dlaunch::trainer {
 
@@ -69,7 +71,8 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
   if (auto enough = check_validation(*settings, *data); !enough) {
     return data_trouble(enough.error());
   }
-  auto placement = Placement::make(*settings, assign.world_size, assign.rank);
+  auto placement =
+      Placement::make(*settings, layout_of(settings->model), assign.world_size, assign.rank);
   if (!placement) {
     const bool memory = placement.error().code == std::errc::not_enough_memory;
     return trouble(memory ? FailingCategory::out_of_memory : FailingCategory::config_error,
@@ -88,8 +91,8 @@ Member::Member(const Assigned& assigned, TrainerSettings settings, TrainingData 
       placement_(std::move(placement)),
       order_(settings_, data_.tokens().size()),
       state_(placement_.kept().count),
-      model_(settings_.model, placement_.whole(), placement_.model_values(state_.values.values()),
-             settings_.activation_checkpointing, settings_.precision) {}
+      model_(make_model(settings_, placement_.whole(),
+                        placement_.model_values(state_.values.values()))) {}
 
 tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener,
                                                     std::shared_ptr<comm::AbortFlag> abort) {
@@ -219,7 +222,7 @@ tl::expected<void, Member::Trouble> Member::make_first_values() {
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
   Training training{settings_, placement_,     order_,       data_.tokens(), state_,
-                    model_,    *communicator_, *abort_,      mailbox,        *saver_,
+                    *model_,   *communicator_, *abort_,      mailbox,        *saver_,
                     observer,  copy_.get(),    copies_.get()};
   return trainer::train(training);
 }
@@ -240,7 +243,7 @@ comm::TreeNode Member::micro_batches() const {
 double Member::flops_per_step() const {
   const auto tokens =
       std::uint64_t{micro_batches().count} * settings_.micro_batch * settings_.model.context;
-  return static_cast<double>(tokens) * model_.flops_per_token();
+  return static_cast<double>(tokens) * model_->flops_per_token();
 }
 
 std::string Member::sentence() const {

@@ -13,7 +13,7 @@
 #include "trainer/comm/lanes.h"
 #include "trainer/data/io/training_data.h"
 #include "trainer/loop.h"
-#include "trainer/model/gpt.h"
+#include "trainer/model/model.h"
 
 namespace dlaunch::trainer {
 
@@ -77,7 +77,7 @@ class Member {
   const DataOrder order_;
   TrainingState state_;
   std::string differs_;
-  Gpt model_;
+  std::unique_ptr<Model> model_;
   std::shared_ptr<comm::AbortFlag> abort_;
   std::unique_ptr<comm::Communicator> communicator_;
   std::unique_ptr<comm::Communicator> copy_, copies_;  ///< HSDP: as EngineHands has them

@@ -10,7 +10,7 @@
 #include "protocol/limits.h"
 #include "trainer/exit_code.h"
 #include "trainer/member.h"
-#include "trainer/model/gemm_rate.h"
+#include "trainer/model/library.h"
 #include "trainer/progress.h"
 
 namespace dlaunch::trainer {

@@ -11,6 +11,7 @@ _BELOW = {
     "supervisor": ["base", "protocol", "rendezvous"],
     "launcher": ["base", "protocol", "rendezvous", "supervisor"],
     "trainer": ["base", "protocol"],
+    "examples": ["trainer"],
 }
 _EVERYTHING = {"simulation", "tests", "bench"}
 _FOLDERS = set(_BELOW) | _EVERYTHING
@@ -67,7 +68,7 @@ def _own_header_first(project, source):
 
 
 def _torch(source):
-    if source.top in {"trainer", "bench"} or source.path.startswith("tests/trainer/"):
+    if source.top in {"trainer", "bench", "examples"} or source.path.startswith("tests/trainer/"):
         return
     for line, spelling in source.includes:
         if _TORCH.match(spelling):

@@ -1,4 +1,4 @@
-// GPT-2's parameters as one flat array: names, shapes, places and first values. Torch-free.
+// A model's parameters as one flat array: names, shapes, places and first values. Torch-free.
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "trainer/settings.h"
-
 namespace dlaunch::trainer {
 
 struct Parameter {
-  std::string name;  ///< Hugging Face's, as GPT2LMHeadModel saves it
+  std::string name;  ///< in checkpoints
   std::vector<std::uint64_t> shape;
   std::size_t first = 0;  ///< in the flat array
   std::size_t count = 0;  ///< values that are there: all rows, or those that a rank keeps
@@ -43,10 +41,24 @@ struct ParameterLayout {
   std::size_t count = 0;              ///< of the flat array, with the gaps of alignment
 };
 
-/// Each parameter starts at a multiple of 64 bytes, as LibTorch's own tensors do, so that vector
-/// code splits its loops alike, and each unit at a page. Linear weights are [in, out], as GPT-2's
-/// Conv1D has them. Units: the embeddings, each block, the last norm with the tied head.
-[[nodiscard]] ParameterLayout layout_of(const ModelSettings& model);
+/// Puts one together in the order of the forward pass. Each parameter starts at a multiple of 64
+/// bytes, as LibTorch's own tensors do, so that vector code splits its loops alike, and each unit
+/// at a page.
+class LayoutBuilder {
+ public:
+  /// What is added from now on is this unit's; valid until the next one begins.
+  Unit& unit();
+  /// Decays; first values are normal with this deviation.
+  void matrix(std::string name, std::uint64_t rows, std::uint64_t columns, float deviation);
+  /// Does not decay; all first values are `value`.
+  void constant(std::string name, std::uint64_t size, float value);
+  [[nodiscard]] ParameterLayout take();
+
+ private:
+  void close_unit();
+  void add(Parameter parameter);
+  ParameterLayout layout_;
+};
 
 /// A function of seed, names and rows alone. `flat` has `layout.count` values; gaps become 0.
 void fill_first_values(const ParameterLayout& layout, std::uint64_t seed, std::span<float> flat);

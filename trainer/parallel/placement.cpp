@@ -8,9 +8,8 @@
 
 namespace dlaunch::trainer {
 
-Result<Placement> Placement::make(const TrainerSettings& settings, std::uint32_t world_size,
-                                  Rank rank) {
-  auto whole = layout_of(settings.model);
+Result<Placement> Placement::make(const TrainerSettings& settings, ParameterLayout whole,
+                                  std::uint32_t world_size, Rank rank) {
   if (settings.strategy == Strategy::ddp) return Placement({world_size, 1}, whole, whole);
   const bool hybrid = settings.strategy == Strategy::hsdp;
   const auto sharing = make_sharing(world_size, hybrid ? settings.shard_size : world_size);

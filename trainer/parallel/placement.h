@@ -19,9 +19,11 @@ namespace dlaunch::trainer {
 
 class Placement {
  public:
-  /// `errc::invalid_argument`: the ranks cannot share copies as the settings want it.
+  /// `whole`: of the model. `errc::invalid_argument`: the ranks cannot share copies as the settings
+  /// want it.
   [[nodiscard]] static Result<Placement> make(const TrainerSettings& settings,
-                                              std::uint32_t world_size, Rank rank);
+                                              ParameterLayout whole, std::uint32_t world_size,
+                                              Rank rank);
 
   [[nodiscard]] const Sharing& sharing() const { return sharing_; }
 

@@ -7,6 +7,7 @@
 #include <numbers>
 
 #include "trainer/flat_array.h"
+#include "trainer/model/definition.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {

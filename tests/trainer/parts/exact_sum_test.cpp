@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "trainer/model/definition.h"
 #include "trainer/numbers.h"
 #include "trainer/parallel/adamw.h"
 

@@ -1,6 +1,4 @@
 // The model on LibTorch against plain loops, and its gradients against differences of these.
-#include "trainer/model/gpt.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,6 +8,8 @@
 
 #include "tests/trainer/parts/reference_gpt.h"
 #include "trainer/flat_array.h"
+#include "trainer/model/definition.h"
+#include "trainer/model/library.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {
@@ -34,7 +34,11 @@ class GptTest : public testing::Test {
   [[nodiscard]] std::vector<double> doubles() const {
     return {values_.values().begin(), values_.values().end()};
   }
-  double compute(Gpt& model) {
+  [[nodiscard]] std::unique_ptr<Model> make() {
+    settings_.model = kModel;
+    return make_model(settings_, layout_, values_.values());
+  }
+  double compute(Model& model) {
     const auto loss = model.forward(batch());
     EXPECT_TRUE(loss) << loss.error().text();
     const auto done = model.backward(gradients_.values(), [](std::size_t) {});
@@ -44,6 +48,7 @@ class GptTest : public testing::Test {
 
   static constexpr ModelSettings kModel{2, 24, 3, 10, 300};
   static constexpr std::uint32_t kSequences = 3;
+  TrainerSettings settings_;
   ParameterLayout layout_;
   FlatArray values_;
   FlatArray gradients_;
@@ -51,18 +56,20 @@ class GptTest : public testing::Test {
 };
 
 TEST_F(GptTest, TheLossIsThatOfTheFormulas) {
-  Gpt model(kModel, layout_, values_.values());
-  EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-4);
+  const auto model = make();
+  EXPECT_NEAR(compute(*model), reference_loss(kModel, layout_, doubles(), batch()), 1e-4);
 }
 
 TEST_F(GptTest, ProductsInBfloat16AreCloseToThoseInSinglePrecisionAndNotTheSame) {
-  Gpt exact(kModel, layout_, values_.values());
-  const auto loss = compute(exact);
+  const auto exact = make();
+  const auto loss = compute(*exact);
   const std::vector<float> slopes(gradients_.values().begin(), gradients_.values().end());
   std::vector<float> again;
   for (const bool checkpointing : {false, true}) {
-    Gpt mixed(kModel, layout_, values_.values(), checkpointing, Precision::bf16);
-    const auto rounded = compute(mixed);
+    settings_.precision = Precision::bf16;
+    settings_.activation_checkpointing = checkpointing;
+    const auto mixed = make();
+    const auto rounded = compute(*mixed);
     EXPECT_NEAR(rounded, loss, 0.02 * loss);
     EXPECT_NE(rounded, loss);
     double off = 0, all = 0;
@@ -83,8 +90,8 @@ TEST_F(GptTest, ProductsInBfloat16AreCloseToThoseInSinglePrecisionAndNotTheSame)
 }
 
 TEST_F(GptTest, GradientsOfEveryParameterAreTheSlopesOfTheLoss) {
-  Gpt model(kModel, layout_, values_.values());
-  compute(model);
+  const auto model = make();
+  compute(*model);
   constexpr double kStep = 1e-4;
   auto flat = doubles();
   for (const auto& parameter : layout_.parameters) {
@@ -103,13 +110,13 @@ TEST_F(GptTest, GradientsOfEveryParameterAreTheSlopesOfTheLoss) {
 }
 
 TEST_F(GptTest, EachParameterIsReadyOnceAndItsGradientIsInPlaceThen) {
-  Gpt model(kModel, layout_, values_.values());
-  compute(model);
+  const auto model = make();
+  compute(*model);
   const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
   std::ranges::fill(gradients_.values(), -1.0F);
   std::multiset<std::size_t> ready;
-  ASSERT_TRUE(model.forward(batch()));
-  ASSERT_TRUE(model.backward(gradients_.values(), [&](std::size_t index) {
+  ASSERT_TRUE(model->forward(batch()));
+  ASSERT_TRUE(model->backward(gradients_.values(), [&](std::size_t index) {
     ready.insert(index);
     const auto& parameter = layout_.parameters[index];
     EXPECT_TRUE(std::equal(
@@ -123,56 +130,57 @@ TEST_F(GptTest, EachParameterIsReadyOnceAndItsGradientIsInPlaceThen) {
 }
 
 TEST_F(GptTest, RunningBlocksAgainInTheBackwardPassGivesTheSameBits) {
-  Gpt once(kModel, layout_, values_.values());
-  const double loss = compute(once);
+  const auto once = make();
+  const double loss = compute(*once);
   const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
   std::ranges::fill(gradients_.values(), 0.0F);
-  Gpt twice(kModel, layout_, values_.values(), /*checkpointing=*/true);
-  EXPECT_EQ(compute(twice), loss);
+  settings_.activation_checkpointing = true;
+  const auto twice = make();
+  EXPECT_EQ(compute(*twice), loss);
   EXPECT_TRUE(std::ranges::equal(gradients_.values(), expected));
 }
 
 TEST_F(GptTest, TwoMicroBatchesMayBeOnTheirWayAtATime) {
-  Gpt model(kModel, layout_, values_.values());
-  compute(model);
+  const auto model = make();
+  compute(*model);
   const std::vector<float> expected(gradients_.values().begin(), gradients_.values().end());
   std::ranges::fill(gradients_.values(), 0.0F);
   FlatArray others(layout_.count);
   auto shifted = inputs_;
   std::ranges::rotate(shifted, shifted.begin() + 5);
   const Batch other{kSequences, kModel.context, shifted, targets_};
-  for (std::size_t unit = 0; unit < model.units(); ++unit) {
-    ASSERT_TRUE(model.forward_unit(unit, 0, batch()));
-    ASSERT_TRUE(model.forward_unit(unit, 1, other));
+  for (std::size_t unit = 0; unit < model->units(); ++unit) {
+    ASSERT_TRUE(model->forward_unit(unit, 0, batch()));
+    ASSERT_TRUE(model->forward_unit(unit, 1, other));
   }
-  for (std::size_t unit = model.units(); unit-- > 0;) {
-    ASSERT_TRUE(model.backward_unit(unit, 0, gradients_.values(), [](std::size_t) {}));
-    ASSERT_TRUE(model.backward_unit(unit, 1, others.values(), [](std::size_t) {}));
+  for (std::size_t unit = model->units(); unit-- > 0;) {
+    ASSERT_TRUE(model->backward_unit(unit, 0, gradients_.values(), [](std::size_t) {}));
+    ASSERT_TRUE(model->backward_unit(unit, 1, others.values(), [](std::size_t) {}));
   }
   EXPECT_TRUE(std::ranges::equal(gradients_.values(), expected));
   EXPECT_FALSE(std::ranges::equal(others.values(), expected));
 }
 
 TEST_F(GptTest, TheModelFollowsTheValuesThatItWasGiven) {
-  Gpt model(kModel, layout_, values_.values());
-  compute(model);
+  const auto model = make();
+  compute(*model);
   for (auto& value : values_.values()) value *= 1.5F;
-  EXPECT_NEAR(compute(model), reference_loss(kModel, layout_, doubles(), batch()), 1e-3);
+  EXPECT_NEAR(compute(*model), reference_loss(kModel, layout_, doubles(), batch()), 1e-3);
 }
 
 TEST_F(GptTest, EvaluatingGivesTheLossOfAForwardPassAndChangesNoGradient) {
-  Gpt model(kModel, layout_, values_.values());
-  const auto expected = compute(model);
+  const auto model = make();
+  const auto expected = compute(*model);
   const std::vector<float> gradients(gradients_.values().begin(), gradients_.values().end());
-  EXPECT_EQ(model.evaluate(batch()).value(), expected);
-  EXPECT_EQ(compute(model), expected);
+  EXPECT_EQ(model->evaluate(batch()).value(), expected);
+  EXPECT_EQ(compute(*model), expected);
   EXPECT_TRUE(std::ranges::equal(gradients_.values(), gradients));
 }
 
 TEST_F(GptTest, WhatTheLibraryRefusesBecomesAnErrorWithItsWords) {
-  Gpt model(kModel, layout_, values_.values());
+  const auto model = make();
   inputs_[3] = kModel.vocabulary;
-  const auto loss = model.forward(batch());
+  const auto loss = model->forward(batch());
   ASSERT_FALSE(loss);
   EXPECT_THAT(loss.error().text(), testing::HasSubstr("computing the loss: index out of range"));
 }

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/trainer/comm/mesh_fixture.h"
+#include "trainer/model/definition.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {
@@ -135,7 +136,8 @@ class LoopTest : public testing::Test {
     comm::TestMesh mesh(ranks);
     mesh.run([&](comm::Communicator& communicator) {
       const auto rank = communicator.rank().value;
-      auto placement = Placement::make(settings_, ranks, communicator.rank());
+      auto placement =
+          Placement::make(settings_, layout_of(settings_.model), ranks, communicator.rank());
       ASSERT_TRUE(placement);
       const TokenView data(text_, 1);
       const DataOrder order(settings_, data.size());

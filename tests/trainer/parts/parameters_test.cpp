@@ -8,6 +8,7 @@
 #include <map>
 
 #include "trainer/flat_array.h"
+#include "trainer/model/definition.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {

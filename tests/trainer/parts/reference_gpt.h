@@ -6,6 +6,7 @@
 
 #include "trainer/model/model.h"
 #include "trainer/model/parameters.h"
+#include "trainer/settings.h"
 
 namespace dlaunch::trainer {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trainer/checkpoint/layout.h"
+#include "trainer/model/definition.h"
 
 namespace dlaunch::trainer {
 namespace {

@@ -1,9 +1,12 @@
-#include "trainer/model/gemm_rate.h"
+#include "trainer/model/library.h"
 
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
+#include <torch/version.h>
 
 #include <algorithm>
 
@@ -11,6 +14,12 @@
 #include "trainer/io/clock.h"
 
 namespace dlaunch::trainer {
+
+void set_threads(std::uint32_t threads) { at::set_num_threads(static_cast<int>(threads)); }
+
+std::string numeric_library() {
+  return std::string("torch ") + TORCH_VERSION + ", " + at::get_cpu_capability();
+}
 
 double measure_gemm_flops_per_second() {
   constexpr std::int64_t kSide = 512;

@@ -1,0 +1,154 @@
+#include "trainer/model/unit_chain.h"
+
+#include <ATen/ops/from_blob.h>
+#include <torch/csrc/autograd/utils/lambda_post_hook.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <new>
+#include <string_view>
+#include <utility>
+
+namespace dlaunch::trainer {
+namespace {
+
+std::vector<std::int64_t> sizes_of(const Parameter& parameter) {
+  return {parameter.shape.begin(), parameter.shape.end()};
+}
+
+/// Calls into LibTorch; what it throws becomes an Error here and nowhere else.
+template <class Work>
+auto translated(const char* doing, Work work) -> Result<decltype(work())> {
+  try {
+    if constexpr (std::is_void_v<decltype(work())>) {
+      work();
+      return {};
+    } else {
+      return work();
+    }
+  } catch (const std::bad_alloc&) {
+    return failure(std::errc::not_enough_memory, doing);
+  } catch (const c10::Error& error) {
+    const std::string_view what = error.what_without_backtrace();
+    const bool memory = what.find("can't allocate memory") != std::string_view::npos;
+    const auto code =
+        memory ? std::make_error_code(std::errc::not_enough_memory) : std::error_code{};
+    return failure(code, std::string(doing) + ": " + std::string(what));
+  } catch (const std::runtime_error& error) {
+    return failure(std::error_code{}, std::string(doing) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+UnitChain::UnitChain(const ParameterLayout& layout, std::span<float> values) : layout_(layout) {
+  for (const auto& parameter : layout_.parameters) {
+    auto leaf = at::from_blob(&values[parameter.first], sizes_of(parameter), at::kFloat);
+    leaf.set_requires_grad(true);
+    leaves_.push_back(std::move(leaf));
+  }
+  places_.resize(leaves_.size());
+  for (std::size_t unit = 0; unit < layout_.units.size(); ++unit) {
+    const auto& its = layout_.units[unit];
+    for (std::size_t i = 0; i < its.parameters; ++i) places_[its.first_parameter + i].unit = unit;
+  }
+  for (std::size_t i = 0; i < leaves_.size(); ++i) watch(i);
+}
+UnitChain::~UnitChain() = default;
+
+bool UnitChain::runs_again(std::size_t) const { return false; }
+
+at::Tensor UnitChain::tokens(const Batch& batch, std::span<const std::int64_t> ids) {
+  return at::from_blob(const_cast<std::int64_t*>(ids.data()),
+                       {std::int64_t{batch.sequences}, std::int64_t{batch.context}}, at::kLong);
+}
+
+Result<void> UnitChain::forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+  return translated("computing the loss", [&] { run_forward(unit, slot, batch); });
+}
+
+void UnitChain::run_forward(std::size_t unit, std::size_t slot, const Batch& batch) {
+  auto& pass = passes_.at(slot);
+  pass.inputs.resize(units());
+  pass.outputs.resize(units());
+  if (unit > 0) {
+    // Each unit is a graph of its own: what leaves one enters the next as a leaf.
+    pass.inputs[unit] = pass.outputs[unit - 1].variable_data().set_requires_grad(true);
+  }
+  const at::AutoGradMode graph(!runs_again(unit));
+  pass.outputs[unit] = apply(unit, pass.inputs[unit], batch);
+  pass.batch = batch;
+}
+
+Result<void> UnitChain::evaluate_unit(std::size_t unit, std::size_t slot, const Batch& batch) {
+  return translated("computing the validation loss", [&] {
+    const at::NoGradGuard no_grad;
+    auto& pass = passes_.at(slot);
+    pass.inputs.clear();
+    pass.outputs.resize(units());
+    const auto stream = unit > 0 ? std::exchange(pass.outputs[unit - 1], {}) : at::Tensor();
+    pass.outputs[unit] = apply(unit, stream, batch);
+  });
+}
+
+Result<double> UnitChain::loss(std::size_t slot) {
+  return translated("computing the loss",
+                    [&] { return double{passes_.at(slot).outputs.back().item<float>()}; });
+}
+
+Result<void> UnitChain::backward_unit(std::size_t unit, std::size_t slot,
+                                      std::span<float> gradients, const Ready& ready) {
+  return translated("computing the gradient", [&] {
+    gradients_ = gradients;
+    ready_ = &ready;
+    running_ = unit;
+    slot_ = slot;
+    run_backward();
+    ready_ = nullptr;
+  });
+}
+
+void UnitChain::run_backward() {
+  const auto unit = running_;
+  auto& pass = passes_.at(slot_);
+  const bool last = unit + 1 == units();
+  const auto upstream = last ? at::Tensor() : pass.inputs[unit + 1].grad();
+  if (!last) pass.inputs[unit + 1].reset();
+  auto output = std::exchange(pass.outputs[unit], {});
+  if (runs_again(unit)) output = apply(unit, pass.inputs[unit], pass.batch);
+  output.backward(upstream);
+}
+
+/// When a leaf's gradient is complete it is moved into the flat array, so that no second copy of
+/// all gradients is ever kept.
+void UnitChain::watch(std::size_t index) {
+  auto accumulator = torch::autograd::impl::grad_accumulator(leaves_[index]);
+  accumulator->add_post_hook(std::make_unique<torch::autograd::utils::LambdaPostHook>(
+      [this, index](const torch::autograd::variable_list& outputs,
+                    const torch::autograd::variable_list&) {
+        take_gradient(index);
+        return outputs;
+      }));
+  accumulators_.push_back(std::move(accumulator));  // else the hook would go with it
+}
+
+void UnitChain::take_gradient(std::size_t index) {
+  const auto& parameter = layout_.parameters[index];
+  auto& place = places_[index];
+  auto& gradient = leaves_[index].mutable_grad();
+  const at::NoGradGuard no_grad;
+  const auto into = at::from_blob(&gradients_[parameter.first], sizes_of(parameter), at::kFloat);
+  const bool complete = running_ == place.unit;
+  if (complete && std::exchange(place.lent.at(slot_), false)) {
+    into.add_(gradient);
+  } else {
+    into.copy_(gradient);
+  }
+  gradient.reset();
+  if (complete) {
+    (*ready_)(index);
+  } else {
+    place.lent.at(slot_) = true;
+  }
+}
+
+}  // namespace dlaunch::trainer
