@@ -4,7 +4,7 @@
 bench/training.py [--bin build/release/bin] [--repeats 5] [small] [middle] [large]
 
 Two ranks on this machine, one thread each, PyTorch over gloo with fused AdamW; all four run in
-turns, and the medians of the repeats are compared. Sizes: 0.13, 0.84 and 11.0 million parameters.
+turns, and the medians of the repeats are compared. Sizes: 0.24, 1.07 and 11.1 million parameters.
 """
 
 import argparse
@@ -18,16 +18,16 @@ from measure import ROOT, free_port, python_with_torch, use
 
 RANKS = 2
 SECONDS = 600
-# layers, width, heads, context, micro-batch, steps
-SIZES = {"small": (2, 64, 2, 64, 8, 500), "middle": (4, 128, 4, 128, 8, 60),
-         "large": (6, 384, 6, 256, 4, 12)}
+# layers, width, heads, context, vocabulary, micro-batch, steps
+SIZES = {"small": (2, 64, 2, 64, 1024, 8, 400), "middle": (4, 128, 4, 128, 1024, 8, 60),
+         "large": (6, 384, 6, 256, 512, 4, 12)}
 TARGETS = {"small": (1.3, 2.5), "middle": (1.15, 1.6), "large": (1.0, 1.2)}
 TOKENS = re.compile(r"^step (\d+)/\d+ .*tokens/s (\d+)$", re.MULTILINE)
 
 
 def pytorch(python, strategy, size):
-    layers, width, heads, context, micro_batch, steps = SIZES[size]
-    numbers = (layers, width, heads, context, micro_batch, 1, steps)
+    layers, width, heads, context, vocabulary, micro_batch, steps = SIZES[size]
+    numbers = (layers, width, heads, context, vocabulary, micro_batch, 1, steps)
     port = free_port()
     ranks = []
     for rank in range(RANKS):
@@ -45,12 +45,12 @@ def pytorch(python, strategy, size):
 
 def ours(strategy, size):
     from local_jobs import LocalJob
-    layers, width, heads, context, micro_batch, steps = SIZES[size]
+    layers, width, heads, context, vocabulary, micro_batch, steps = SIZES[size]
     changes = {
         "trainer": {"strategy": strategy, "steps": steps, "logical_batches": RANKS,
                     "micro_batch": micro_batch,
                     "model": {"layers": layers, "width": width, "heads": heads,
-                              "context": context}},
+                              "context": context, "vocabulary": vocabulary}},
         "checkpoint": {"every": "1000000 steps"},
     }
     with tempfile.TemporaryDirectory(prefix="dlaunch-bench-") as place:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-VOCABULARY = 256
+BYTES = 256  # the data of both, whatever the vocabulary
 
 
 class Block(nn.Module):
@@ -25,11 +25,11 @@ class Block(nn.Module):
 
 
 class Gpt(nn.Module):
-    def __init__(self, layers, width, heads, context):
+    def __init__(self, layers, width, heads, context, vocabulary=BYTES):
         super().__init__()
-        self.tokens, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(context, width)
+        self.tokens, self.places = nn.Embedding(vocabulary, width), nn.Embedding(context, width)
         self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, VOCABULARY, bias=False)
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, vocabulary, bias=False)
         self.head.weight = self.tokens.weight
 
     def forward(self, x, y):
@@ -41,5 +41,5 @@ class Gpt(nn.Module):
 
 
 def random_batch(micro_batch, context):
-    batch = torch.randint(VOCABULARY, (micro_batch, context + 1))
+    batch = torch.randint(BYTES, (micro_batch, context + 1))
     return batch[:, :-1], batch[:, 1:]

@@ -1,5 +1,6 @@
-"""Tokens per second of PyTorch on gloo: speed.py ddp|fsdp LAYERS WIDTH HEADS CONTEXT MICRO_BATCH
-MICRO_BATCHES STEPS, with the environment of a rank. Rank 0 prints tokens/s of the median step."""
+"""Tokens per second of PyTorch on gloo: speed.py ddp|fsdp LAYERS WIDTH HEADS CONTEXT VOCABULARY
+MICRO_BATCH MICRO_BATCHES STEPS, with the environment of a rank. Rank 0 prints tokens/s of the
+median step."""
 
 import os
 import statistics
@@ -23,11 +24,12 @@ def sharded(model):
 
 def main():
     strategy = sys.argv[1]
-    layers, width, heads, context, micro_batch, micro_batches, steps = map(int, sys.argv[2:])
+    layers, width, heads, context, vocabulary, *rest = map(int, sys.argv[2:])
+    micro_batch, micro_batches, steps = rest
     torch.set_num_threads(1)
     torch.manual_seed(7)
     dist.init_process_group("gloo")
-    model = Gpt(layers, width, heads, context)
+    model = Gpt(layers, width, heads, context, vocabulary)
     if strategy == "fsdp":
         model = sharded(model)
     else:
