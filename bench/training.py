@@ -1,15 +1,18 @@
 #!/usr/bin/python3
 """Tokens per second of the trainer beside PyTorch's DDP and FSDP2 on the same LibTorch.
 
-bench/training.py [--bin build/release/bin] [--repeats 5] [small] [middle] [large]
+bench/training.py [--bin build/release/bin] [--repeats 5] [small] [middle] [large] [overlap]
 
 Two ranks on this machine, one thread each, PyTorch over gloo with fused AdamW; all four run in
 turns, and the medians of the repeats are compared. Sizes: 0.24, 1.07 and 11.1 million parameters.
+`overlap`: which share of the collectives' time a rank of FSDP only waits, with and without
+gathering a unit's values while the one before it runs, and the memory that the ranks needed.
 """
 
 import argparse
 import pathlib
 import re
+import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -43,11 +46,12 @@ def pytorch(python, strategy, size):
     return float(outputs[0][0])
 
 
-def ours(strategy, size):
+def run_ours(size, trainer, look):
+    """What `look(job, place)` sees of a job that has run to its end."""
     from local_jobs import LocalJob
     layers, width, heads, context, vocabulary, micro_batch, steps = SIZES[size]
     changes = {
-        "trainer": {"strategy": strategy, "steps": steps, "logical_batches": RANKS,
+        "trainer": {**trainer, "steps": steps, "logical_batches": RANKS,
                     "micro_batch": micro_batch,
                     "model": {"layers": layers, "width": width, "heads": heads,
                               "context": context, "vocabulary": vocabulary}},
@@ -58,11 +62,43 @@ def ours(strategy, size):
         try:
             code, output = job.run(seconds=SECONDS)
             assert code == 0, output
-            log, = pathlib.Path(place).glob("scratch/*/*/*/logs/generation-1/rank-0.log")
-            rates = [int(rate) for _, rate in TOKENS.findall(log.read_text())]
+            return look(job, pathlib.Path(place))
         finally:
             job.end()
-    return statistics.median(rates[1:])  # the first line is the first step alone
+
+
+def ours(strategy, size):
+    def rate(_, place):
+        log, = place.glob("scratch/*/*/*/logs/generation-1/rank-0.log")
+        rates = [int(rate) for _, rate in TOKENS.findall(log.read_text())]
+        return statistics.median(rates[1:])  # the first line is the first step alone
+
+    return run_ours(size, {"strategy": strategy}, rate)
+
+
+def exposed(size, prefetch):
+    """Waiting by the time of the collectives, the median of a run's steps; most bytes of a rank."""
+    def shares(job, _):
+        path = job.state_directories()[-1] / "metrics.db"
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+            rows = database.execute(
+                "SELECT waiting_seconds * bus_bytes_per_second * ? / bytes_sent, memory_peak_bytes "
+                "FROM steps WHERE bytes_sent > 0 AND bus_bytes_per_second > 0", [RANKS]).fetchall()
+        return statistics.median(row[0] for row in rows), max(row[1] for row in rows)
+
+    return run_ours(size, {"strategy": "fsdp", "prefetch": prefetch}, shares)
+
+
+def measure_overlap(repeats):
+    for size in SIZES:
+        runs = {}
+        for _ in range(repeats):
+            for prefetch in (True, False):
+                runs.setdefault(prefetch, []).append(exposed(size, prefetch))
+        for prefetch, values in runs.items():
+            print(f"{size:7s} fsdp, prefetch {'on ' if prefetch else 'off'}: waiting is "
+                  f"{statistics.median(share for share, _ in values):.2f} of the collectives' time, "
+                  f"peak {max(memory for _, memory in values) / 2**20:.0f} MiB a rank", flush=True)
 
 
 def main():
@@ -70,11 +106,14 @@ def main():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("what", nargs="*", default=list(SIZES))
+    parser.add_argument("what", nargs="*", default=[*SIZES, "overlap"])
     options = parser.parse_args()
     use(options.bin)
     python = python_with_torch()
     for size in options.what:
+        if size == "overlap":
+            measure_overlap(options.repeats)
+            continue
         rates = {}
         for _ in range(options.repeats):
             for strategy in ("ddp", "fsdp"):
