@@ -96,9 +96,9 @@ def measure_overlap(repeats):
             for prefetch in (True, False):
                 runs.setdefault(prefetch, []).append(exposed(size, prefetch))
         for prefetch, values in runs.items():
+            share = statistics.median(share for share, _ in values)
             print(f"{size:7s} fsdp, prefetch {'on ' if prefetch else 'off'}: waiting is "
-                  f"{statistics.median(share for share, _ in values):.2f} of the collectives' time, "
-                  f"peak {max(memory for _, memory in values) / 2**20:.0f} MiB a rank", flush=True)
+                  f"{share:.2f} of the collectives' time, peak {max(memory for _, memory in values) / 2**20:.0f} MiB a rank", flush=True)
 
 
 def main():
