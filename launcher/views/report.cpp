@@ -26,39 +26,68 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// `from`: its first event; `to`: behind its last one.
-double seconds_to_first_step(const std::vector<json>& events, std::size_t from, std::size_t to,
-                             double ended) {
-  const auto begun = events[from].value("time", 0.0);
-  for (auto i = from; i < to; ++i) {
-    if (events[i].value("event", "") == "first_step") return events[i].value("time", begun) - begun;
+bool ends_a_run(const std::string& event) {
+  return event == "job_finished" || event == "job_stopped" || event == "job_failed";
+}
+bool begins_a_run(const std::string& event) {
+  return event == "host_ready" || event == "controller_restarted";
+}
+
+struct Run {
+  double begun = 0;
+  std::optional<double> first_step;
+  double ended = 0;
+  std::vector<double> incidents;  ///< when each was opened
+};
+
+/// Cuts a job's events into runs, one event after the other.
+class Runs {
+ public:
+  void add(const std::string& name, double at) {
+    if (open_ && name == "controller_restarted") restart_ = Restart{open_->ended, at};
+    if (!open_ && begins_a_run(name)) open_ = Run{at, {}, at, {}};
+    if (!open_) return;  // what is told after an end
+    if (name == "generation_adopted") restart_.reset();
+    if (name == "generation_formed" && restart_) split();
+    if (name == "first_step" && !open_->first_step) open_->first_step = at;
+    if (name == "incident_opened") open_->incidents.push_back(at);
+    open_->ended = at;
+    if (ends_a_run(name)) close();
   }
-  return ended - begun;
-}
-
-void add_run(const std::vector<json>& events, std::size_t from, std::size_t to, double ended,
-             TimeSpent& time) {
-  ++time.runs;
-  time.total += ended - events[from].value("time", 0.0);
-  time.starting += seconds_to_first_step(events, from, to, ended);
-}
-
-TimeSpent runs_of(const std::vector<json>& events, std::optional<double> now) {
-  TimeSpent time;
-  std::size_t from = 0;
-  for (std::size_t i = 0; i < events.size(); ++i) {
-    const bool last = i + 1 == events.size();
-    const bool ends = ends_a_run(events[i].value("event", ""));
-    if (!ends && !last) continue;
-    const auto at = events[i].value("time", 0.0);
-    add_run(events, from, i + 1, !ends && now ? std::max(*now, at) : at, time);
-    from = i + 1;
+  /// `last`: when the job was last heard of.
+  [[nodiscard]] std::vector<Run> take(double last) {
+    if (open_) {
+      open_->ended = std::max(open_->ended, last);
+      close();
+    }
+    return std::move(runs_);
   }
-  return time;
-}
 
-/// Of the present speed: a job whose steps changed their length is known no better.
-double recent_step_seconds(const std::vector<ReportPoint>& points) {
+ private:
+  struct Restart {
+    double last_heard = 0;
+    double at = 0;
+  };
+  /// The controller found nothing of the generation before it.
+  void split() {
+    const auto restart = *restart_;
+    open_->ended = restart.last_heard;
+    close();
+    open_ = Run{restart.at, {}, restart.at, {}};
+  }
+  void close() {
+    runs_.push_back(std::move(*open_));
+    open_.reset();
+    restart_.reset();
+  }
+
+  std::vector<Run> runs_;
+  std::optional<Run> open_;
+  std::optional<Restart> restart_;
+};
+
+/// Of the whole job.
+double median_step_seconds(const std::vector<ReportPoint>& points) {
   std::vector<double> seconds;
   for (const auto& point : points) {
     if (point.step_seconds > 0) seconds.push_back(point.step_seconds);
@@ -90,6 +119,34 @@ CauseReport cause_report(const std::string& cause, const std::vector<const json*
   return report;
 }
 
+/// From the fault to the next new step, or, where none came, to the end of the run.
+double seconds_lost(const json& incident, double opened, const Run& run) {
+  const bool stepped = incident.value("closed", true) && phase_of(incident, "first_step") > 0;
+  if (stepped) return phase_of(incident, "total");
+  return std::max(0.0, run.ended - opened) + phase_of(incident, "detect");
+}
+
+TimeSpent time_of(const std::vector<Run>& runs, const std::vector<json>& incidents,
+                  double step_seconds) {
+  TimeSpent time;
+  time.runs = runs.size();
+  std::uint64_t lost_steps = 0;
+  std::size_t next = 0;  // incidents are opened in the order of their numbers
+  for (const auto& run : runs) {
+    time.total += run.ended - run.begun;
+    time.starting += run.first_step.value_or(run.ended) - run.begun;
+    for (const auto opened : run.incidents) {
+      if (next == incidents.size()) break;
+      const auto& incident = incidents[next++];
+      if (!run.first_step || opened < *run.first_step) continue;
+      time.recovering += seconds_lost(incident, opened, run);
+      lost_steps += incident.value("lost_steps", std::uint64_t{0});
+    }
+  }
+  time.redoing = std::min(time.recovering, static_cast<double>(lost_steps) * step_seconds);
+  return time;
+}
+
 std::vector<Chart> charts_of(const std::vector<ReportPoint>& points) {
   const auto begun = points.empty() ? 0 : points.front().time;
   const bool long_run = !points.empty() && points.back().time - begun > 2 * 3600;
@@ -99,11 +156,7 @@ std::vector<Chart> charts_of(const std::vector<ReportPoint>& points) {
   for (const auto& point : points) {
     const auto x = (point.time - begun) / unit;
     if (point.loss) loss.curves[0].points.push_back({x, *point.loss});
-    // Marks stand where a value changed: between two validations it is only repeated.
-    auto& marks = loss.curves[1].points;
-    if (point.validation_loss && (marks.empty() || marks.back().y != *point.validation_loss)) {
-      marks.push_back({x, *point.validation_loss});
-    }
+    if (point.validation_loss) loss.curves[1].points.push_back({x, *point.validation_loss});
     if (point.step_seconds > 0) steps.curves[0].points.push_back({x, point.step_seconds});
   }
   return {loss, steps};
@@ -119,7 +172,7 @@ std::string time_lines(const TimeSpent& time) {
          (time.runs > 1 ? " in " + std::to_string(time.runs) + " runs" : "") + "\n" +
          table({{"", "starting", share(time.starting)},
                 {"", "recovering", share(time.recovering)},
-                {"", "steps done again", share(time.redoing)}});
+                {"", "of it steps done again", share(time.redoing)}});
 }
 
 std::string cause_table(const Report& report) {
@@ -137,13 +190,12 @@ std::string cause_table(const Report& report) {
 
 }  // namespace
 
-bool ends_a_run(const std::string& event) {
-  return event == "job_finished" || event == "job_stopped" || event == "job_failed";
+bool is_reported(const std::string& event) {
+  return ends_a_run(event) || begins_a_run(event) || event == "generation_adopted" ||
+         event == "generation_formed" || event == "first_step" || event == "incident_opened";
 }
 
-double TimeSpent::productive() const {
-  return std::max(0.0, total - starting - recovering - redoing);
-}
+double TimeSpent::productive() const { return std::max(0.0, total - starting - recovering); }
 std::optional<double> TimeSpent::goodput() const {
   if (total <= 0) return std::nullopt;
   return productive() / total;
@@ -156,19 +208,18 @@ Report make_report(const json& status, const std::vector<json>& events,
   report.job = status.value("job", "");
   report.id = status.value("id", "");
   report.state = status.value("state", "");
-  report.time = runs_of(events, now);
+  Runs runs;
+  for (const auto& event : events) runs.add(event.value("event", ""), event.value("time", 0.0));
+  const auto last = now.value_or(points.empty() ? 0 : points.back().time);
+  report.time = time_of(runs.take(last), incidents, median_step_seconds(points));
   std::map<std::string, std::vector<const json*>> by_cause;
-  std::uint64_t lost_steps = 0;
   for (const auto& incident : incidents) {
-    if (!incident.value("closed", true)) {
+    if (incident.value("closed", true)) {
+      by_cause[incident.value("cause", "unknown")].push_back(&incident);
+    } else {
       ++report.open_incidents;
-      continue;
     }
-    by_cause[incident.value("cause", "unknown")].push_back(&incident);
-    report.time.recovering += phase_of(incident, "total");
-    lost_steps += incident.value("lost_steps", std::uint64_t{0});
   }
-  report.time.redoing = static_cast<double>(lost_steps) * recent_step_seconds(points);
   for (const auto& [cause, all] : by_cause) report.causes.push_back(cause_report(cause, all));
   std::stable_sort(report.causes.begin(), report.causes.end(),
                    [](const auto& a, const auto& b) { return a.incidents > b.incidents; });

@@ -16,17 +16,18 @@ namespace dlaunch::launcher::views {
 inline constexpr std::array<const char*, 6> kPhases = {"detect",  "abort",   "replace",
                                                        "regroup", "restore", "first_step"};
 
-/// An event of that name is the last of a run.
-[[nodiscard]] bool ends_a_run(const std::string& event);
+/// A report is made of events of these names, and of the one before each `controller_restarted`.
+[[nodiscard]] bool is_reported(const std::string& event);
 
-/// Seconds of a job's life. A run reaches from its first event to the job's end or interruption;
-/// the time between runs belongs to nobody.
+/// Seconds of a job's life. A run reaches from its first event to the job's end, or to the last
+/// that was heard before a controller came that found nothing to adopt; the time between runs
+/// belongs to nobody.
 struct TimeSpent {
   std::uint64_t runs = 0;
   double total = 0;       ///< of all runs
-  double starting = 0;    ///< until the first step of each
-  double recovering = 0;  ///< of all closed incidents
-  double redoing = 0;     ///< steps that were done again
+  double starting = 0;    ///< until the first step of each, with what went wrong before it
+  double recovering = 0;  ///< from a fault to the next new step; to the end of the run without one
+  double redoing = 0;     ///< of these, steps that were done again; by a median step
   /// What is left: steps that count, checkpoints between them among it.
   [[nodiscard]] double productive() const;
   /// Share of the total; nullopt: nothing has run.
@@ -43,7 +44,7 @@ struct CauseReport {
   std::array<double, kPhases.size()> phases{};
 };
 
-/// Means of a stretch of time.
+/// Means of a stretch of time, or one validation.
 struct ReportPoint {
   double time = 0;  ///< Unix seconds
   std::optional<double> loss, validation_loss;
@@ -58,8 +59,9 @@ struct Report {
   std::vector<Chart> charts;  ///< loss and step time
 };
 
-/// `events` and `incidents` as `dlaunch events --json` and status have them, oldest first. `now`:
-/// Unix seconds, while the job lives; it ends the last run.
+/// `events` and `incidents` as `dlaunch events --json` and status have them, oldest first; all that
+/// are reported (`is_reported`), and perhaps others. `now`: Unix seconds, while the job lives; it
+/// ends the last run.
 [[nodiscard]] Report make_report(const nlohmann::json& status,
                                  const std::vector<nlohmann::json>& events,
                                  const std::vector<nlohmann::json>& incidents,

@@ -69,7 +69,8 @@ std::string amount(double value, double base, const std::string& unit) {
 }
 
 std::string seconds_text(double seconds) {
-  return seconds < 1 ? format("%.3g ms", seconds * 1000) : format("%.3g s", seconds);
+  if (seconds < 0.9995) return format("%.3g ms", seconds * 1000);
+  return format(seconds < 99.95 ? "%.3g s" : "%.0f s", seconds);
 }
 
 /// As exact as it is known: "40 s", "5 min", "3 h 20 min", "12 d 4 h".
@@ -117,7 +118,7 @@ std::string checkpoint_line(const json& status) {
          (every.empty() ? "" : ", every " + every) + "\n";
 }
 
-/// "41 % of the matrix products' rate (12 % of the peak)"
+/// "41 % of what matrix products reach (12 % of the peak)"
 std::string utilization(const json& figures) {
   const auto gemm = number_of(figures, "gemm_utilization", 0);
   const auto peak = number_of(figures, "peak_utilization", 0);

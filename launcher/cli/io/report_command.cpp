@@ -1,6 +1,7 @@
 // `dlaunch report`: what stands in run.db and metrics.db, made into a page, JSON or a picture.
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -22,28 +23,33 @@ using supervisor::job::ExitCode;
 namespace control = launcher::controller;
 
 constexpr std::size_t kPointsMax = 720;  // one for each unit of the picture's width
+constexpr std::size_t kValidationsMax = 10'000;
 constexpr int kNotHere = 1;
 
-/// Those that a report is made of: where a run begins, steps first, and ends. The last is kept too.
+/// Those that a report is made of.
 Result<std::vector<json>> read_events(control::RunReader& reader) {
   constexpr std::size_t kRowsMax = 10'000;
   std::vector<json> events;
   std::uint64_t last_id = 0;
-  std::optional<control::EventRow> newest;
-  bool begins = true;
+  std::optional<control::EventRow> before;  // not kept so far
   while (true) {
     auto rows = reader.events(last_id, kRowsMax);
     if (!rows) return tl::unexpected(rows.error());
     for (auto& row : *rows) {
       last_id = row.id;
-      const bool kept = begins || row.event == "first_step" || views::ends_a_run(row.event);
-      begins = views::ends_a_run(row.event);
-      if (kept) events.push_back(control::event_json(row));
-      newest = kept ? std::nullopt : std::optional(std::move(row));
+      if (row.event == "controller_restarted" && before) {
+        events.push_back(control::event_json(*before));
+      }
+      before.reset();
+      if (views::is_reported(row.event)) {
+        events.push_back(control::event_json(row));
+      } else {
+        before = std::move(row);
+      }
     }
     if (rows->size() < kRowsMax) break;
   }
-  if (newest) events.push_back(control::event_json(*newest));
+  if (before) events.push_back(control::event_json(*before));
   return events;
 }
 
@@ -68,8 +74,12 @@ Result<std::vector<views::ReportPoint>> read_points(const JobDirectory& job) {
   const auto buckets = control::read_metrics(*database, kPointsMax);
   if (!buckets) return tl::unexpected(buckets.error());
   for (const auto& bucket : *buckets) {
-    points.push_back({bucket.time, bucket.loss, bucket.validation_loss, bucket.step_seconds});
+    points.push_back({bucket.time, bucket.loss, {}, bucket.step_seconds});
   }
+  const auto validations = control::read_validations(*database, kValidationsMax);
+  if (!validations) return tl::unexpected(validations.error());
+  for (const auto& [time, loss] : *validations) points.push_back({time, {}, loss, 0});
+  std::ranges::stable_sort(points, {}, &views::ReportPoint::time);
   return points;
 }
 

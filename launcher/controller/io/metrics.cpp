@@ -1,5 +1,6 @@
 #include "launcher/controller/io/metrics.h"
 
+#include <algorithm>
 #include <array>
 #include <set>
 #include <string>
@@ -90,13 +91,9 @@ Result<void> write_metrics(Sqlite& database, const MetricRow& row) {
 }
 
 Result<std::vector<MetricBucket>> read_metrics(Sqlite& database, std::size_t buckets_max) {
-  const auto known = columns(database);
-  if (!known) return tl::unexpected(known.error());
-  // One of a job that an older dlaunch ran is read as it is.
-  const std::string validation = known->contains("validation_loss") ? "validation_loss" : "NULL";
   auto statement = database.prepare(
-      "SELECT max(time), max(step), avg(loss), avg(" + validation +
-      "), avg(step_seconds), avg(tokens_per_second) FROM steps, "
+      "SELECT max(time), max(step), avg(loss), avg(step_seconds), avg(tokens_per_second) FROM "
+      "steps, "
       "(SELECT min(time) AS begun, max(max(time) - min(time), 1e-9) AS all_time FROM steps) "
       "GROUP BY min(CAST((time - begun) / all_time * ?1 AS INTEGER), ?1 - 1) ORDER BY 1");
   if (!statement) return tl::unexpected(statement.error());
@@ -104,11 +101,28 @@ Result<std::vector<MetricBucket>> read_metrics(Sqlite& database, std::size_t buc
   std::vector<MetricBucket> buckets;
   const auto all = statement->for_each_row([&] {
     buckets.push_back({statement->real(0), static_cast<std::uint64_t>(statement->integer(1)),
-                       real_or_nothing(*statement, 2), real_or_nothing(*statement, 3),
-                       statement->real(4), statement->real(5)});
+                       real_or_nothing(*statement, 2), statement->real(3), statement->real(4)});
   });
   if (!all) return tl::unexpected(all.error());
   return buckets;
+}
+
+Result<std::vector<Validation>> read_validations(Sqlite& database, std::size_t rows_max) {
+  const auto known = columns(database);
+  if (!known) return tl::unexpected(known.error());
+  std::vector<Validation> validations;
+  if (!known->contains("validation_step")) return validations;  // an older dlaunch ran the job
+  auto statement = database.prepare(
+      "SELECT min(time), validation_loss FROM steps WHERE validation_loss IS NOT NULL "
+      "GROUP BY validation_step ORDER BY validation_step DESC LIMIT ?");
+  if (!statement) return tl::unexpected(statement.error());
+  statement->bind(as_signed(rows_max));
+  const auto all = statement->for_each_row([&] {
+    validations.push_back({statement->real(0), statement->real(1)});
+  });
+  if (!all) return tl::unexpected(all.error());
+  std::ranges::reverse(validations);
+  return validations;
 }
 
 }  // namespace dlaunch::launcher::controller

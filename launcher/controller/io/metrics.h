@@ -21,12 +21,19 @@ struct MetricBucket {
   UnixSeconds time = 0;    ///< of its last row
   std::uint64_t step = 0;  ///< the last
   std::optional<double> loss;
-  std::optional<double> validation_loss;
   double step_seconds = 0;
   double tokens_per_second = 0;
 };
 /// The whole run in at most `buckets_max` of them, oldest first. Those without rows are left out.
 [[nodiscard]] Result<std::vector<MetricBucket>> read_metrics(Sqlite& database,
                                                              std::size_t buckets_max);
+
+struct Validation {
+  UnixSeconds time = 0;
+  double loss = 0;
+};
+/// Each once, oldest first; the newest `rows_max`.
+[[nodiscard]] Result<std::vector<Validation>> read_validations(Sqlite& database,
+                                                               std::size_t rows_max);
 
 }  // namespace dlaunch::launcher::controller

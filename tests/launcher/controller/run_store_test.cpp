@@ -110,7 +110,8 @@ TEST(Metrics, AreReadBackAsMeansOfEqualStretchesOfTime) {
   std::vector<Row> rows;
   for (int i = 0; i < 100; ++i) {
     MetricRow row{100.0 + i, static_cast<std::uint64_t>(i), 100.0 - i, 50, 0.5, {}};
-    if (i >= 50) row.figures.validation_loss = 7;
+    if (i >= 30) row.figures.validation_loss = i < 70 ? 7 : 6;
+    if (i >= 30) row.figures.validation_step = Step{i < 70 ? 30U : 70U};
     rows.emplace_back(row);
   }
   ASSERT_TRUE(store.write(rows));
@@ -121,10 +122,14 @@ TEST(Metrics, AreReadBackAsMeansOfEqualStretchesOfTime) {
   ASSERT_EQ(buckets->size(), 2U);
   EXPECT_EQ((*buckets)[0].step, 49U);
   EXPECT_EQ((*buckets)[0].loss, 75.5);
-  EXPECT_FALSE((*buckets)[0].validation_loss);
   EXPECT_EQ((*buckets)[1].time, 199);
-  EXPECT_EQ((*buckets)[1].validation_loss, 7);
   EXPECT_EQ((*buckets)[1].step_seconds, 0.5);
+  const auto validations = read_validations(*database, 10);
+  ASSERT_EQ(validations->size(), 2U) << "no mean of two";
+  EXPECT_EQ((*validations)[0].time, 130);
+  EXPECT_EQ((*validations)[0].loss, 7);
+  EXPECT_EQ((*validations)[1].loss, 6);
+  EXPECT_EQ(read_validations(*database, 1)->at(0).loss, 6) << "the newest";
 }
 
 TEST(Metrics, AFileOfAnOlderDlaunchGetsTheColumnsItLacks) {
@@ -138,6 +143,7 @@ TEST(Metrics, AFileOfAnOlderDlaunchGetsTheColumnsItLacks) {
                      "loss REAL, tokens_per_second REAL NOT NULL, step_seconds REAL NOT "
                      "NULL); INSERT INTO steps VALUES (1, 1, 3, 10, 1)"));
     ASSERT_EQ(read_metrics(*old, 5)->size(), 1U) << "it is read as it is";
+    EXPECT_TRUE(read_validations(*old, 5)->empty());
   }
   auto store = open_store(directory.text());
   MetricRow row{2, 2, 2.5, 10, 1, {}};

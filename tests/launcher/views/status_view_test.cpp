@@ -59,6 +59,9 @@ TEST(StatusPage, ShowsTheFiguresThatAreKnown) {
   EXPECT_THAT(page, HasSubstr("network  34 MB a step  1.2 GB/s a rank\n"));
   EXPECT_THAT(page, HasSubstr("memory  1 GiB a rank  peak 2 GiB  IMBALANCED: "));
   EXPECT_THAT(page, HasSubstr("forward  20 ms    1 GiB"));
+  status["figures"]["step_seconds_p50"] = 0.9999;
+  status["figures"]["step_seconds_p95"] = 1234.4;
+  EXPECT_THAT(status_page(status), HasSubstr("step 1 s, p95 1234 s"));
   status["figures"]["memory_imbalance"] = 0.04;
   EXPECT_THAT(status_page(status), Not(HasSubstr("IMBALANCED")));
 }
