@@ -123,9 +123,11 @@ void ControllerShell::read_older_events(std::uint64_t after, std::size_t rows_ma
 
 void ControllerShell::tell_progress(const job::View& view) {
   if (!view.step) return;
-  // A commit tells of a step, too: its loss may be heard later.
-  if (const auto step = view.loss_step.value_or(*view.step); step != kept_step_) {
+  // A commit tells of a step, too: its loss may be heard later. So is what was validated after it.
+  const auto step = view.loss_step.value_or(*view.step);
+  if (step != kept_step_ || view.figures.validation_step != kept_validation_) {
     kept_step_ = step;
+    kept_validation_ = view.figures.validation_step;
     writer_->put(MetricRow{unix_now(), step.value, view.loss, view.tokens_per_second,
                            view.step_seconds, view.figures});
   }

@@ -102,6 +102,7 @@ class ControllerShell {
   Instant output_due_;
   std::optional<Step> told_step_;
   std::optional<Step> kept_step_;  ///< the newest in metrics.db
+  std::optional<Step> kept_validation_;
   std::optional<Instant> refusal_recorded_;
   std::uint64_t refusals_unsaid_ = 0;
   std::optional<Ended> ended_;
