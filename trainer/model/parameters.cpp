@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/check.h"
 #include "trainer/flat_array.h"
 #include "trainer/numbers.h"
 
@@ -46,6 +47,7 @@ void LayoutBuilder::close_unit() {
 }
 
 void LayoutBuilder::add(Parameter parameter) {
+  DL_CHECK(!layout_.units.empty(), "a parameter belongs to a unit");
   parameter.first = layout_.count;
   layout_.count += rounded_up(parameter.count, kAlignment);
   ++layout_.units.back().parameters;

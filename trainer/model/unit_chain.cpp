@@ -4,7 +4,9 @@
 #include <torch/csrc/autograd/utils/lambda_post_hook.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <exception>
 #include <new>
+#include <stdexcept>
 #include <string_view>
 #include <utility>
 
@@ -33,7 +35,7 @@ auto translated(const char* doing, Work work) -> Result<decltype(work())> {
     const auto code =
         memory ? std::make_error_code(std::errc::not_enough_memory) : std::error_code{};
     return failure(code, std::string(doing) + ": " + std::string(what));
-  } catch (const std::runtime_error& error) {
+  } catch (const std::exception& error) {
     return failure(std::error_code{}, std::string(doing) + ": " + error.what());
   }
 }
@@ -116,6 +118,12 @@ void UnitChain::run_backward() {
   auto output = std::exchange(pass.outputs[unit], {});
   if (runs_again(unit)) output = apply(unit, pass.inputs[unit], pass.batch);
   output.backward(upstream);
+  const auto& its = layout_.units[unit];
+  for (std::size_t i = 0; i < its.parameters; ++i) {
+    if (std::exchange(places_[its.first_parameter + i].complete, false)) continue;
+    throw std::logic_error(layout_.parameters[its.first_parameter + i].name +
+                           " has no gradient: the unit that it belongs to does not use it");
+  }
 }
 
 /// When a leaf's gradient is complete it is moved into the flat array, so that no second copy of
@@ -145,6 +153,7 @@ void UnitChain::take_gradient(std::size_t index) {
   }
   gradient.reset();
   if (complete) {
+    place.complete = true;
     (*ready_)(index);
   } else {
     place.lent.at(slot_) = true;

@@ -59,6 +59,7 @@ class UnitChain : public Model {
   struct Place {
     std::size_t unit = 0;             ///< whose it is
     std::array<bool, kSlots> lent{};  ///< a unit that borrows it has written its gradient already
+    bool complete = false;            ///< its gradient is, in the backward pass that is running
   };
 
   void run_forward(std::size_t unit, std::size_t slot, const Batch& batch);

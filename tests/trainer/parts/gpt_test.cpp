@@ -10,6 +10,7 @@
 #include "trainer/flat_array.h"
 #include "trainer/model/definition.h"
 #include "trainer/model/library.h"
+#include "trainer/model/unit_chain.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {
@@ -183,6 +184,32 @@ TEST_F(GptTest, WhatTheLibraryRefusesBecomesAnErrorWithItsWords) {
   const auto loss = model->forward(batch());
   ASSERT_FALSE(loss);
   EXPECT_THAT(loss.error().text(), testing::HasSubstr("computing the loss: index out of range"));
+}
+
+/// One unit with two parameters, of which it forgets one.
+class Forgetful final : public UnitChain {
+ public:
+  using UnitChain::UnitChain;
+  double flops_per_token() const override { return 0; }
+
+ private:
+  at::Tensor apply(std::size_t, const at::Tensor&, const Batch&) const override {
+    return parameter(0).sum();
+  }
+};
+
+TEST(UnitChain, NamesAParameterThatItsUnitDoesNotUse) {
+  LayoutBuilder builder;
+  builder.unit();
+  builder.matrix("used", 2, 2, 1);
+  builder.matrix("forgotten", 2, 2, 1);
+  const auto layout = builder.take();
+  FlatArray values(layout.count), gradients(layout.count);
+  Forgetful model(layout, values.values());
+  ASSERT_TRUE(model.forward({}));
+  const auto done = model.backward(gradients.values(), [](std::size_t) {});
+  ASSERT_FALSE(done);
+  EXPECT_THAT(done.error().text(), testing::HasSubstr("forgotten has no gradient"));
 }
 
 TEST(Library, NamesItself) { EXPECT_THAT(numeric_library(), testing::StartsWith("torch 2.")); }
