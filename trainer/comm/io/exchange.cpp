@@ -220,7 +220,7 @@ CommResult<void> Exchange::check_frame(const Stage& stage, std::uint32_t rank,
 }
 
 CommResult<void> Exchange::wait(const Stage& stage) {
-  if (spins_ && comes_soon(group_of(stage))) return {};
+  if (spins_ && comes_soon(group_of(stage)) && trainer_now() < stage.deadline) return {};
   return wait_for_sockets(stage);
 }
 

@@ -12,6 +12,7 @@
 #include "trainer/comm/io/operation_queue.h"
 #include "trainer/comm/io/tcp_link.h"
 #include "trainer/comm/lanes.h"
+#include "trainer/io/clock.h"
 
 namespace dlaunch::comm {
 namespace {
@@ -53,6 +54,11 @@ std::vector<Rank> neighbours_of(Rank self, const std::vector<MeshEndpoint>& endp
   return neighbours;
 }
 
+milliseconds left_of(milliseconds limit, Instant begun) {
+  const auto spent = std::chrono::ceil<milliseconds>(trainer_now() - begun);
+  return std::max(limit - spent, milliseconds(0));
+}
+
 }  // namespace
 
 std::optional<Token> token_from_hex(std::string_view hex) {
@@ -92,6 +98,7 @@ CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
   if (!endpoints) return tl::unexpected(endpoints.error());
   const MeshIdentity identity{settings.rank, settings.world_size, settings.generation,
                               settings.group, settings.token};
+  const auto begun = trainer_now();
   MeshConnector connector(listener.fd(), identity, *endpoints, *abort, settings.connect_limit);
   auto connections = connector.run();
   if (!connections) return tl::unexpected(connections.error());
@@ -104,7 +111,7 @@ CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
   }
   const auto neighbours = neighbours_of(settings.rank, *endpoints);
   auto shared = share_memory(settings.rank, std::move(links), neighbours, settings.share_memory,
-                             abort, settings.connect_limit);
+                             abort, left_of(settings.connect_limit, begun));
   if (!shared) return tl::unexpected(shared.error());
   auto exchange = std::make_unique<Exchange>(settings.rank, std::move(shared->links),
                                              std::move(abort), settings.group);

@@ -161,7 +161,7 @@ CommResult<void> OperationQueue::carry_out(const Item& item) {
 void OperationQueue::serve() {
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait(lock, [this] { return closing_ || (!pending_.empty() && !busy_); });
+    changed_.wait(lock, [this] { return !busy_ && (closing_ || !pending_.empty()); });
     if (closing_) break;
     const Item item = std::move(pending_.front());
     pending_.pop_front();
