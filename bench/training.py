@@ -97,8 +97,10 @@ def measure_overlap(repeats):
                 runs.setdefault(prefetch, []).append(exposed(size, prefetch))
         for prefetch, values in runs.items():
             share = statistics.median(share for share, _ in values)
+            peak = max(memory for _, memory in values)
             print(f"{size:7s} fsdp, prefetch {'on ' if prefetch else 'off'}: waiting is "
-                  f"{share:.2f} of the collectives' time, peak {max(memory for _, memory in values) / 2**20:.0f} MiB a rank", flush=True)
+                  f"{share:.2f} of the collectives' time, peak {peak / 2**20:.0f} MiB a rank",
+                  flush=True)
 
 
 def main():

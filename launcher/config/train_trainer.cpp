@@ -160,6 +160,9 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   section.whole("shard_size", trainer.shard_size, 1, kShardSizeMax);
   if (trainer.strategy != "hsdp" && section.has("shard_size")) {
     only_with("shard_size", R"("hsdp")");
+  } else if (trainer.shard_size != 0 && !std::has_single_bit(trainer.shard_size)) {
+    section.wrong("shard_size", "`shard_size` is " + std::to_string(trainer.shard_size),
+                  "expected a power of two; \"fsdp\" shares one copy among any number of ranks");
   }
   std::string unused;
   section.choice("reduction", unused, {"ordered"}, {"fast"});

@@ -11,7 +11,8 @@ namespace {
 
 using nlohmann::json;
 
-/// What the weights after step N depend on. The schedule's length and how often to save may change.
+/// What the weights after step N depend on. How many steps there are, and how often to save, may
+/// change.
 constexpr std::uint32_t kLogicalBatchesDefault = 8;
 constexpr std::array kMatching = {
     "model",        "data",         "seed", "logical_batches", "micro_batch", "learning_rate",

@@ -1,12 +1,13 @@
 #include "trainer/parallel/sharing.h"
 
-#include <bit>
 #include <string>
+
+#include "trainer/comm/lanes.h"
 
 namespace dlaunch::trainer {
 
 Result<Sharing> make_sharing(std::uint32_t world_size, std::uint32_t shard_size) {
-  if (shard_size == world_size) return Sharing{world_size, shard_size};
+  if (comm::shard_size_fits(world_size, shard_size)) return Sharing{world_size, shard_size};
   const auto refused = [&](const std::string& why) {
     return failure(std::errc::invalid_argument,
                    "sharing the state among " + std::to_string(shard_size) + " of " +
@@ -16,10 +17,7 @@ Result<Sharing> make_sharing(std::uint32_t world_size, std::uint32_t shard_size)
   if (shard_size == 0 || world_size % shard_size != 0) {
     return refused("the ranks are no whole number of such copies");
   }
-  if (!std::has_single_bit(shard_size)) {
-    return refused("a copy needs a power of two of ranks, so that all sums have the same order");
-  }
-  return Sharing{world_size, shard_size};
+  return refused("a copy needs a power of two of ranks, so that all sums have the same order");
 }
 
 }  // namespace dlaunch::trainer

@@ -304,6 +304,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {with_trainer("[health]\nlink_window = \"1 s\""), "expected \"auto\""},
       {with_trainer("[trainer]\nreduction = \"fast\""), "not available yet"},
       {with_trainer("[trainer]\nshard_size = 8"), "has no effect with strategy"},
+      {with_trainer("[trainer]\nstrategy = \"hsdp\"\nshard_size = 3"), "expected a power of two"},
       {with_trainer("[trainer]\nvalidate_every = true"), "expected \"off\" or"},
       {with_trainer("[trainer]\nlearning_rate = \"3e-4\""), "expected a number"},
       {with_trainer("[trainer]\nlearning_rate = nan"), "out of range"},
