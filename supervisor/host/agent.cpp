@@ -112,6 +112,10 @@ void Agent::Impl::on(Instant, const LeaveAsked& e) { become_leaving(e.reason); }
 
 void Agent::Impl::beat(Instant now) {
   beat_due_ = now + heartbeat_;
+  tell_workers(now);
+}
+
+void Agent::Impl::tell_workers(Instant now) {
   protocol::AgentFrame frame;
   auto& beat = *frame.mutable_heartbeat();
   for (const auto& [rank, worker] : workers_) {

@@ -126,6 +126,8 @@ class Agent::Impl {
   void say_restored();
   void repeat_checkpoints();
   void beat(Instant now);
+  /// A heartbeat out of turn.
+  void tell_workers(Instant now);
   void send(protocol::AgentFrame frame, Generation about);
   void send(protocol::AgentFrame frame) { send(std::move(frame), generation_); }
   void testify(Instant now, Generation about, protocol::Evidence evidence);

@@ -227,7 +227,7 @@ void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Prog
 
 void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Written& line) {
   // What is known of that step comes before the news that it is on disk.
-  if (beat_due_) beat(now);
+  if (beat_due_) tell_workers(now);
   AgentFrame frame;
   auto& written = *frame.mutable_written();
   written.set_rank(worker.status.rank());
