@@ -101,6 +101,10 @@ class Communicator {
   /// is the bandwidth.
   [[nodiscard]] virtual double collective_seconds() const = 0;
   [[nodiscard]] virtual CollectiveState collective_state() const = 0;
+  /// Some rank's connection has ended, and no operation has met that yet: the next one will, and
+  /// says who. A rank that is done with everything goes like that, too. For waits outside of the
+  /// mesh; false while one of its own operations is under way.
+  [[nodiscard]] virtual bool somebody_has_left() const = 0;
   /// Empty while alive.
   [[nodiscard]] virtual std::optional<CommFailure> failure() const = 0;
   /// For the log: "of 3 other ranks 1 is reached through shared memory"; why not, where not.

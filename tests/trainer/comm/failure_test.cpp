@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "tests/trainer/comm/mesh_fixture.h"
+#include "trainer/io/clock.h"
 
 namespace dlaunch::comm {
 namespace {
@@ -24,6 +25,25 @@ std::string name_of_links(const testing::TestParamInfo<LinkKind>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Kinds, Failures, testing::ValuesIn(kLinkKinds), name_of_links);
+
+TEST_P(Failures, ThatNoOperationHasMetAreSeenAndThenNamed) {
+  TestMesh mesh(2, GetParam());
+  mesh.run([](Communicator& comm) {
+    if (comm.rank() == Rank{1}) {
+      ASSERT_TRUE(comm.barrier());
+      return;
+    }
+    EXPECT_FALSE(comm.somebody_has_left());
+    ASSERT_TRUE(comm.barrier());
+    const Instant deadline = trainer_now() + kSoon;
+    while (!comm.somebody_has_left() && trainer_now() < deadline) std::this_thread::yield();
+    EXPECT_TRUE(comm.somebody_has_left());
+    const auto met = comm.barrier();
+    ASSERT_FALSE(met);
+    EXPECT_EQ(met.error().suspect, Rank{1});
+    EXPECT_FALSE(comm.somebody_has_left());
+  });
+}
 
 TEST_P(Failures, OfAPeerKilledInTheMiddleOfAnAllReduceNamesIt) {
   // More than the kernel's socket buffers hold, so that both are in the middle for certain.

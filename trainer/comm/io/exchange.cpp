@@ -290,6 +290,14 @@ CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) 
   return {};
 }
 
+bool Exchange::somebody_has_left() const {
+  std::vector<pollfd> ends;
+  for (const auto& link : links_) {
+    if (link) ends.push_back({link->fd(), POLLRDHUP, 0});
+  }
+  return !ends.empty() && ::poll(ends.data(), static_cast<nfds_t>(ends.size()), 0) > 0;
+}
+
 void Exchange::leave(const CommFailure& failure) {
   FrameBytes words = encode(Leaving{failure.kind, failure.suspect});
   const iovec part{words.data(), words.size()};

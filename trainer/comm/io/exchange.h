@@ -80,6 +80,8 @@ class Exchange {
   [[nodiscard]] CommResult<void> run(const Stage& stage, std::span<const Transfer> transfers);
   /// Tells the others why, as far as the connections can still carry it, and closes them.
   void leave(const CommFailure& failure);
+  /// Between two operations: some connection has ended from the other side.
+  [[nodiscard]] bool somebody_has_left() const;
   /// Closes the connections without a word.
   void disconnect();
   /// Any thread: ends the current and each later `run`.

@@ -51,6 +51,7 @@ class GroupCommunicator final : public Communicator {
   [[nodiscard]] CollectiveState collective_state() const override {
     return queue_->recorder().state();
   }
+  [[nodiscard]] bool somebody_has_left() const override { return queue_->somebody_has_left(); }
   [[nodiscard]] std::optional<CommFailure> failure() const override { return queue_->failure(); }
   [[nodiscard]] std::string links_sentence() const override { return links_; }
 

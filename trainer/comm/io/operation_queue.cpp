@@ -88,6 +88,11 @@ std::optional<CommFailure> OperationQueue::failure() const {
   return failure_;
 }
 
+bool OperationQueue::somebody_has_left() const {
+  const std::lock_guard lock(mutex_);
+  return !failure_ && !busy_ && pending_.empty() && exchange_->somebody_has_left();
+}
+
 void OperationQueue::carry_out_one(std::unique_lock<std::mutex>& lock, const Item& item) {
   busy_ = true;
   lock.unlock();

@@ -54,6 +54,8 @@ class OperationQueue {
   [[nodiscard]] const Exchange& exchange() const { return *exchange_; }
   [[nodiscard]] const Recorder& recorder() const { return recorder_; }
   [[nodiscard]] std::optional<CommFailure> failure() const;
+  /// False while an operation is under way: it looks itself.
+  [[nodiscard]] bool somebody_has_left() const;
 
  private:
   struct Item {
