@@ -42,7 +42,8 @@ std::string abort_together(int device, std::vector<ncclComm_t> communicators, mi
     return outcome.get();
   }
   // Nobody can end a thread inside of NCCL; it lives until the process ends, as the caller is told.
-  static_cast<void>(std::make_unique<std::thread>(std::move(thread)).release());
+  const std::thread* kept = std::make_unique<std::thread>(std::move(thread)).release();
+  static_cast<void>(kept);
   return "NCCL has not let go of device " + std::to_string(device) + " within " +
          std::to_string(limit.count()) + " ms, so this process must be ended";
 }
