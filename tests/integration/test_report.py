@@ -45,6 +45,7 @@ def test_a_report_says_what_the_time_was_spent_on_and_draws_the_curves(make):
     kill(job.pid_of(1))
     job.until_first_step(2)
     job.until_step(before["step"] + 20, generation=2)
+    job.until(lambda s: len(metrics_of(job, "step")) > 3, "a few rows of figures")
     living = json.loads(job.call("report", "--json").stdout)
     assert living["state"] == "running" and living["runs"] == 1
     assert job.stop() == 130
