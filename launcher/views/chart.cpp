@@ -4,17 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <optional>
+
+#include "launcher/views/text.h"
 
 namespace dlaunch::launcher::views {
 namespace {
 
-std::string number(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.4g", value);
-  return text.data();
-}
+std::string number(double value) { return format("%.4g", value); }
 
 /// What the axes span; never empty in either direction.
 struct Box {

@@ -1,11 +1,11 @@
 #include "launcher/views/report.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "launcher/views/table.h"
+#include "launcher/views/text.h"
 
 namespace dlaunch::launcher::views {
 namespace {
@@ -13,12 +13,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kChartWidth = 72, kChartHeight = 10;
-
-std::string format(const char* pattern, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), pattern, value);
-  return text.data();
-}
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());

@@ -4,12 +4,12 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <ctime>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "launcher/views/table.h"
+#include "launcher/views/text.h"
 #include "supervisor/job/figures.h"
 
 namespace dlaunch::launcher::views {
@@ -41,12 +41,6 @@ const json& object_of(const json& object, const char* key) {
   static const json kEmpty = json::object();
   const auto found = object.find(key);
   return found != object.end() && found->is_object() ? *found : kEmpty;
-}
-
-std::string format(const char* pattern, double value) {
-  std::array<char, 64> text{};
-  std::snprintf(text.data(), text.size(), pattern, value);
-  return text.data();
 }
 
 std::string rate(double tokens_per_second) {
@@ -177,11 +171,10 @@ std::string learning_line(const json& figures) {
 
 /// What is known of how the job learns and computes; nothing where no worker tells it.
 std::string figure_lines(const json& status) {
-  const auto found = status.find("figures");
-  if (found == status.end() || !found->is_object()) return "";
-  auto text = learning_line(*found);
+  const auto& figures = object_of(status, "figures");
+  auto text = learning_line(figures);
   if (is_over(status)) return text;
-  return text + speed_line(*found) + network_line(*found) + memory_line(*found);
+  return text + speed_line(figures) + network_line(figures) + memory_line(figures);
 }
 
 /// Of a job that is over nothing is heard and no agent lives.
