@@ -6,6 +6,7 @@
 
 #include "base/overloaded.h"
 #include "protocol/json_text.h"
+#include "protocol/token_paths.h"
 #include "supervisor/job/checkpoints.h"
 
 namespace dlaunch::launcher::controller {
@@ -104,10 +105,8 @@ std::string trainer_path(const JobInput& input) {
 /// The one with the tokens first: its hash is kept with each checkpoint.
 std::vector<std::string> token_files(const config::TrainerSection& trainer) {
   if (trainer.tokens.empty()) return {trainer.text};
-  constexpr std::string_view kIndex = ".idx";  // Megatron's; the ids are in the file beside it
-  if (!trainer.tokens.ends_with(kIndex)) return {trainer.tokens};
-  const auto stem = trainer.tokens.substr(0, trainer.tokens.size() - kIndex.size());
-  return {stem + ".bin", trainer.tokens};
+  if (!protocol::is_index_path(trainer.tokens)) return {trainer.tokens};
+  return {protocol::ids_path(trainer.tokens), trainer.tokens};
 }
 
 std::vector<std::string> data_files(const config::TrainerSection& trainer) {

@@ -16,7 +16,6 @@ constexpr std::uint32_t kLlmcQuestions = 20240522;  // multiple-choice questions
 
 constexpr std::string_view kIndexMagic("MMIDIDX\0\0", 9);
 constexpr std::size_t kIndexHeadBytes = 34;  // magic, version, type, sequences, documents
-constexpr std::string_view kIndexSuffix = ".idx";
 
 struct Foreign {
   std::string_view begin, what;
@@ -73,15 +72,6 @@ std::uint32_t width_of_type(std::uint8_t type) {
 }
 
 }  // namespace
-
-bool is_index_path(std::string_view tokens_path) {
-  return tokens_path.size() > kIndexSuffix.size() && tokens_path.ends_with(kIndexSuffix);
-}
-
-std::string ids_path(const std::string& tokens_path) {
-  if (!is_index_path(tokens_path)) return tokens_path;
-  return tokens_path.substr(0, tokens_path.size() - kIndexSuffix.size()) + ".bin";
-}
 
 bool is_megatron_index(std::span<const std::byte> file) { return begins_with(file, kIndexMagic); }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 
 #include "base/result.h"
@@ -23,11 +22,6 @@ struct TokenFile {
   std::string_view format;  ///< "llm.c", "nanoGPT", "Megatron"
   TokenView tokens;
 };
-
-/// Where the ids lie: those of `x.idx` in `x.bin` (Megatron), of any other in the file itself.
-[[nodiscard]] std::string ids_path(const std::string& tokens_path);
-/// True for a name that ends in ".idx".
-[[nodiscard]] bool is_index_path(std::string_view tokens_path);
 
 /// llm.c's by its head, else nanoGPT's, which has none: bare ids of two bytes. The error says what
 /// is wrong with the file and what it seems to be; its code is `errc::invalid_argument`.

@@ -4,6 +4,7 @@
 #include <system_error>
 #include <utility>
 
+#include "protocol/token_paths.h"
 #include "trainer/data/token_format.h"
 
 namespace dlaunch::trainer {
@@ -22,7 +23,7 @@ std::string index_beside(const std::string& path) {
 
 Result<TokenFile> read_ids(const std::string& path, std::span<const std::byte> file,
                            const std::string& doing) {
-  if (!is_index_path(path)) {
+  if (!protocol::is_index_path(path)) {
     auto read = read_plain_tokens(file);
     if (!read || read->format != "nanoGPT") return read;
     if (const auto index = index_beside(path); !index.empty()) {
@@ -43,7 +44,7 @@ TrainingData::TrainingData(MappedFile file, std::string path, TokenView tokens, 
 
 Result<TrainingData> TrainingData::open(const DataSettings& settings, std::uint64_t tokens_min) {
   const bool text = settings.tokens.empty();
-  const auto path = text ? settings.text : ids_path(settings.tokens);
+  const auto path = text ? settings.text : protocol::ids_path(settings.tokens);
   const auto doing = "reading the " + std::string(text ? "training text " : "token file ") + path;
   auto file = MappedFile::open(path, doing);
   if (!file) return tl::unexpected(file.error());
