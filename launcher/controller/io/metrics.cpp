@@ -9,11 +9,6 @@
 namespace dlaunch::launcher::controller {
 namespace {
 
-constexpr const char* kTable = R"sql(
-CREATE TABLE IF NOT EXISTS steps(
-  time REAL NOT NULL, step INTEGER NOT NULL, loss REAL, tokens_per_second REAL NOT NULL,
-  step_seconds REAL NOT NULL);
-)sql";
 /// In the order in which `write_metrics` binds them.
 constexpr std::array<std::pair<const char*, const char*>, 12> kFigures{{
     {"gradient_norm", "REAL"},
@@ -29,6 +24,14 @@ constexpr std::array<std::pair<const char*, const char*>, 12> kFigures{{
     {"peak_utilization", "REAL"},
     {"memory_peak_bytes", "INTEGER"},
 }};
+
+std::string creation() {
+  std::string columns =
+      "time REAL NOT NULL, step INTEGER NOT NULL, loss REAL, tokens_per_second REAL NOT NULL, "
+      "step_seconds REAL NOT NULL";
+  for (const auto& [name, type] : kFigures) columns += std::string(", ") + name + " " + type;
+  return "CREATE TABLE IF NOT EXISTS steps(" + columns + ")";
+}
 
 Result<std::set<std::string>> columns(Sqlite& database) {
   auto statement = database.prepare("SELECT name FROM pragma_table_info('steps')");
@@ -59,7 +62,7 @@ std::optional<double> real_or_nothing(const SqliteStatement& statement, int colu
 }  // namespace
 
 Result<void> set_up_metrics(Sqlite& database) {
-  if (auto made = database.execute(kTable); !made) return made;
+  if (auto made = database.execute(creation()); !made) return made;
   const auto known = columns(database);
   if (!known) return tl::unexpected(known.error());
   for (const auto& [name, type] : kFigures) {
