@@ -105,8 +105,7 @@ Result<void> write_picture(const std::string& path, const views::Report& report)
   if (file) file << views::svg_page(report.charts);
   file.close();
   if (file) return {};
-  return tl::unexpected(
-      Error{std::error_code(errno, std::generic_category()), "writing the picture " + path});
+  return failure_from_errno(errno, "writing the picture " + path);
 }
 
 }  // namespace
