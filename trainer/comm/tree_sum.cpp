@@ -112,16 +112,6 @@ void add_values(std::span<float> into, std::span<const std::byte> values) {
   }
 }
 
-double tree_sum(std::span<const double> leaves) {
-  DL_CHECK(std::has_single_bit(leaves.size()), "only a power of two of leaves is one node");
-  std::vector<double> level(leaves.begin(), leaves.end());
-  while (level.size() > 1) {
-    for (std::size_t i = 0; i < level.size() / 2; ++i) level[i] = level[2 * i] + level[2 * i + 1];
-    level.resize(level.size() / 2);
-  }
-  return level.front();
-}
-
 void sum_rank_nodes(std::span<const std::span<float>> nodes, std::size_t result) {
   sum_nodes<float>(nodes, result);
 }

@@ -34,9 +34,6 @@ class TreeFold {
 /// into[i] += values[i], where the values lie at any address: four bytes of them each.
 void add_values(std::span<float> into, std::span<const std::byte> values);
 
-/// The same for a few doubles (losses), at once.
-[[nodiscard]] double tree_sum(std::span<const double> leaves);
-
 /// `nodes[r]` holds rank r's node (lanes.h); all have the same size and are used as scratch. The
 /// sum in tree order ends in `nodes[result]`.
 void sum_rank_nodes(std::span<const std::span<float>> nodes, std::size_t result);

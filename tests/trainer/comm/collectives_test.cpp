@@ -143,12 +143,12 @@ TEST_P(Collectives, AddScalarsInTreeOrderAndCombineFlags) {
   const std::uint32_t ranks = Collectives::ranks();
   std::vector<double> leaves;
   for (std::uint32_t i = 0; i < 32; ++i) leaves.push_back(i % 2 == 0 ? 1e17 / (i + 1) : 1.0 + i);
-  const double expected = tree_sum(leaves);
+  const double expected = reference_sum(leaves);
   TestMesh mesh = mesh_of();
   mesh.run([&](Communicator& rank) {
     const TreeNode node = micro_batches_of_rank(32, ranks, rank.rank());
     Scalars mine;
-    mine.sums = {tree_sum(std::span(leaves).subspan(node.first, node.count)), 1.0};
+    mine.sums = {reference_sum(std::span(leaves).subspan(node.first, node.count)), 1.0};
     mine.any_flags = std::uint64_t{1} << rank.rank().value;
     mine.all_flags = 0b11 | (rank.rank().value == ranks - 1 ? 0b100 : 0);
     const auto total = rank.all_reduce_scalars(mine);

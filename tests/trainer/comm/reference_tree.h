@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 namespace dlaunch::comm {
@@ -17,6 +18,13 @@ using Values = std::vector<float>;
   const Values right = reference_sum(leaves, first + count / 2, count / 2);
   for (std::size_t i = 0; i < left.size(); ++i) left[i] = left[i] + right[i];
   return left;
+}
+
+/// The same for single doubles; the leaves are a power of two.
+[[nodiscard]] inline double reference_sum(std::span<const double> leaves) {
+  if (leaves.size() == 1) return leaves.front();
+  const auto half = leaves.size() / 2;
+  return reference_sum(leaves.first(half)) + reference_sum(leaves.subspan(half));
 }
 
 /// Values of very different size, so that another order of additions gives other bits.

@@ -41,10 +41,10 @@ TEST(TreeFold, TheLastLeafTakesTheSumInItsPlace) {
   }
 }
 
-TEST(TreeSum, AddsDoublesAsTheTreeByIndexDoes) {
+TEST(ReferenceSum, AddsDoublesAsTheTreeByIndexDoes) {
   const std::vector<double> values{1e16, 1.0, -1e16, 1.0};
-  EXPECT_EQ(tree_sum(values), (1e16 + 1.0) + (-1e16 + 1.0));
-  EXPECT_EQ(tree_sum(std::vector<double>{3.5}), 3.5);
+  EXPECT_EQ(reference_sum(values), (1e16 + 1.0) + (-1e16 + 1.0));
+  EXPECT_EQ(reference_sum(std::vector<double>{3.5}), 3.5);
 }
 
 TEST(SumRankNodes, EqualsTheCanonicalTreeForEveryNumberOfRanksAndEveryOwner) {
