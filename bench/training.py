@@ -12,7 +12,6 @@ gathering a unit's values while the one before it runs, and the memory that the 
 import argparse
 import pathlib
 import re
-import sqlite3
 import statistics
 import subprocess
 import tempfile
@@ -79,11 +78,9 @@ def ours(strategy, size):
 def exposed(size, prefetch):
     """Waiting by the time of the collectives, the median of a run's steps; most bytes of a rank."""
     def shares(job, _):
-        path = job.state_directories()[-1] / "metrics.db"
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
-            rows = database.execute(
-                "SELECT waiting_seconds * bus_bytes_per_second * ? / bytes_sent, memory_peak_bytes "
-                "FROM steps WHERE bytes_sent > 0 AND bus_bytes_per_second > 0", [RANKS]).fetchall()
+        rows = job.metrics(
+            f"waiting_seconds * bus_bytes_per_second * {RANKS} / bytes_sent, memory_peak_bytes",
+            "bytes_sent > 0 AND bus_bytes_per_second > 0")
         return statistics.median(row[0] for row in rows), max(row[1] for row in rows)
 
     return run_ours(size, {"strategy": "fsdp", "prefetch": prefetch}, shares)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import signal
+import sqlite3
 import subprocess
 
 from testbed_system import is_running, kill_pids, processes_of_job, read_bytes, wait_for
@@ -79,17 +80,6 @@ def toml_lines(table, name=""):
         if isinstance(value, dict):
             lines += toml_lines(value, f"{name}.{key}" if name else key)
     return lines
-
-
-def local_hosts_toml(path, count, spares=(), workers=1):
-    """`count` hosts here1, here2, … on this machine; `spares` are names among them."""
-    lines = []
-    for number in range(1, count + 1):
-        lines += ["[[host]]\n", f'name = "here{number}"\n', 'transport = "local"\n',
-                  f"workers = {workers}\n"]
-        lines += ["spare = true\n"] if f"here{number}" in spares else []
-    pathlib.Path(path).write_text("".join(lines))
-    return path
 
 
 def write_text(path, kibibytes=64):
@@ -182,6 +172,12 @@ class Job:
         assert done.returncode == 0, done.stderr + done.stdout
         lines = [json.loads(line) for line in done.stdout.splitlines()]
         return [line for line in lines if not names or line["event"] in names]
+
+    def metrics(self, columns, where="TRUE"):
+        """What metrics.db has of the steps, a row each."""
+        path = self.state_directories()[-1] / "metrics.db"
+        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
+            return database.execute(f"SELECT {columns} FROM steps WHERE {where}").fetchall()
 
     def until(self, condition, what, seconds=SECONDS):
         """The first status that fulfils `condition`; fails at once when the job is over."""

@@ -7,7 +7,8 @@ import signal
 
 import pytest
 from checkpoint_reader import read_checkpoint
-from jobs import Job, ThisMachine, kill_local_host, local_hosts_toml, merged, write_text
+from jobs import Job, ThisMachine, kill_local_host, merged, write_text
+from local_jobs import hosts_toml
 
 STEPS = 150
 CHANGES = {
@@ -26,7 +27,7 @@ def start(folder, name, hosts, spares=(), changes=None, workers=1):
     directory = folder / name
     directory.mkdir()
     write_text(directory / "text.txt")
-    hostfile = local_hosts_toml(directory / "hosts.toml", hosts, spares, workers)
+    hostfile = hosts_toml(directory, (workers,) * hosts, spares=spares)
     job = Job(ThisMachine(directory), directory, changes or CHANGES, hostfile=hostfile)
     return job.start()
 

@@ -3,7 +3,6 @@
 import json
 import os
 import pathlib
-import sqlite3
 import subprocess
 
 import pytest
@@ -25,9 +24,7 @@ SETTINGS = {
 
 def losses_of(job):
     """{step: loss}, of those that the controller kept."""
-    path = job.state_directories()[-1] / "metrics.db"
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
-        return dict(database.execute("SELECT step, loss FROM steps WHERE loss IS NOT NULL"))
+    return dict(job.metrics("step, loss", "loss IS NOT NULL"))
 
 
 def reference(python, strategy, settings, checkpoints):

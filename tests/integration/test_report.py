@@ -1,17 +1,10 @@
 """What a job computed and what its time was spent on, as its user sees it."""
 
 import json
-import sqlite3
 import xml.etree.ElementTree as xml
 
 from jobs import SECONDS
 from local_jobs import TRAINING, kill, make  # noqa: F401 (a fixture)
-
-
-def metrics_of(job, columns):
-    path = job.state_directories()[-1] / "metrics.db"
-    with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as database:
-        return database.execute(f"SELECT {columns} FROM steps").fetchall()
 
 
 def test_status_and_metrics_have_the_figures_of_the_steps(make):
@@ -32,8 +25,8 @@ def test_status_and_metrics_have_the_figures_of_the_steps(make):
                  "network  ", "memory  ", "MEMORY"):
         assert word in page, page
     columns = "loss, gradient_norm, gemm_utilization, memory_peak_bytes"
-    job.until(lambda s: any(row[2] for row in metrics_of(job, columns)), "a row with all figures")
-    for loss, norm, _, peak in metrics_of(job, columns):
+    job.until(lambda s: any(row[2] for row in job.metrics(columns)), "a row with all figures")
+    for loss, norm, _, peak in job.metrics(columns):
         assert loss is None or (norm > 0 and peak > 0)
     assert job.stop() == 130
 
@@ -45,7 +38,7 @@ def test_a_report_says_what_the_time_was_spent_on_and_draws_the_curves(make):
     kill(job.pid_of(1))
     job.until_first_step(2)
     job.until_step(before["step"] + 20, generation=2)
-    job.until(lambda s: len(metrics_of(job, "step")) > 3, "a few rows of figures")
+    job.until(lambda s: len(job.metrics("step")) > 3, "a few rows of figures")
     living = json.loads(job.call("report", "--json").stdout)
     assert living["state"] == "running" and living["runs"] == 1
     assert job.stop() == 130
