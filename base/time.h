@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 #include <optional>
 
 namespace dlaunch {
@@ -21,6 +22,14 @@ using UnixSeconds = double;
 
 [[nodiscard]] constexpr double to_seconds(nanoseconds duration) {
   return std::chrono::duration<double>(duration).count();
+}
+
+/// For numbers that others say: at most ten years either way, so that sums of a few fit; what is
+/// no number is no time.
+[[nodiscard]] constexpr nanoseconds from_seconds(double number) {
+  constexpr double kMax = 10.0 * 365 * 24 * 3600;
+  if (number != number) return 0ns;
+  return nanoseconds(static_cast<std::int64_t>(std::clamp(number, -kMax, kMax) * 1e9));
 }
 
 /// The earlier of two deadlines, of which either may be missing.

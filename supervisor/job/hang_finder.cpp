@@ -23,7 +23,7 @@ nanoseconds limit_of(const RankStatus& rank, const Ranks& ranks, const HangLimit
     if (rank.status.phase() == "checkpoint") return limits.checkpoint;
     if (!ranks.has_stepped()) return limits.first_step;  // it may compile, fill caches
   }
-  const auto steps = nanoseconds(static_cast<std::int64_t>(ranks.step_seconds() * 1e9));
+  const auto steps = from_seconds(ranks.step_seconds());
   return std::max(limits.floor, kStepTimesMax * steps);
 }
 

@@ -195,7 +195,7 @@ void Job::Impl::order_stop(Instant now) {
   if (!std::holds_alternative<Running>(state_) || waits) return;
   auto& running = std::get<Running>(state_);
   if (running.stop_due) return;
-  const auto step = nanoseconds(static_cast<std::int64_t>(3e9 * ranks_.step_seconds()));
+  const auto step = from_seconds(3 * ranks_.step_seconds());
   running.stop_due = now + policy_.stop_grace + step + kStopSlack;
   running.stop_due_max = now + (stop_->preempted ? 0ns : policy_.checkpoint_limit);
   protocol::ControllerFrame frame;

@@ -31,7 +31,7 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
                        status.sequence() != old.sequence() || status.state() != old.state();
   if (changed) {
     // The agent says how long ago it was, so that a heartbeat's delay is not counted as life.
-    const auto ago = nanoseconds(static_cast<std::int64_t>(status.since_progress_seconds() * 1e9));
+    const auto ago = from_seconds(status.since_progress_seconds());
     known.changed_at = std::max(known.changed_at.value_or(now), now - ago);
   }
   const bool knew = old.has_step();

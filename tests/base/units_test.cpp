@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace dlaunch {
 namespace {
 
@@ -17,6 +19,15 @@ TEST(ParseDuration, RefusesWhatIsNotADuration) {
   for (const auto* text : {"", "5", "s", "-1 s", "5 parsecs", "1e99 s", "nan s", "5 s s"}) {
     EXPECT_EQ(parse_duration(text), std::nullopt) << text;
   }
+}
+
+TEST(FromSeconds, BoundsWhatOthersSay) {
+  constexpr auto kTenYears = nanoseconds(24h) * 365 * 10;
+  EXPECT_EQ(from_seconds(2.5), 2500ms);
+  EXPECT_EQ(from_seconds(-0.25), -250ms);
+  EXPECT_EQ(from_seconds(1e300), kTenYears);
+  EXPECT_EQ(from_seconds(-std::numeric_limits<double>::infinity()), -kTenYears);
+  EXPECT_EQ(from_seconds(std::numeric_limits<double>::quiet_NaN()), 0ns);
 }
 
 TEST(FormatDuration, IsReadBackAsTheSameDuration) {

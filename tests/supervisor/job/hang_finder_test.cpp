@@ -46,6 +46,14 @@ TEST_F(JudgeHang, BlamesNobodyBeforeTheLimit) {
   EXPECT_EQ(hang_deadline(ranks_, limits_), kGo + 100ms + 60s);
 }
 
+TEST_F(JudgeHang, IsNotLedAstrayByOneStepThatTookForEver) {
+  step_seconds_ = 1e300;
+  for (std::uint32_t rank = 0; rank < 3; ++rank) tell(rank, 1s, 3, 5, false);
+  EXPECT_EQ(hang_deadline(ranks_, limits_), kGo + 1s + 60s) << "the others took 0.1 s";
+  for (std::uint64_t step = 4; step < 50; ++step) tell(0, 1s, step, 5, false);
+  EXPECT_GT(hang_deadline(ranks_, limits_), kGo + 24h * 365);
+}
+
 TEST_F(JudgeHang, BlamesTheRankThatEnteredFewestCollectives) {
   tell(0, 1s, 2, 7, true);
   tell(1, 1s, 2, 6, true);
