@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "protocol/json_fields.h"
 #include "protocol/json_text.h"
 
 namespace dlaunch::protocol {
@@ -16,6 +17,27 @@ bool is_name(const std::string& text) {
 }
 
 constexpr std::array<const char*, 3> kControls = {"auto", "dial", "ssh"};
+
+void read_addresses(JsonFields& fields, Bootstrap& bootstrap) {
+  const auto* list = fields.nested("addresses", /*object=*/false);
+  if (list == nullptr) return;
+  for (const auto& item : *list) {
+    if (!item.is_object()) return fields.add_error("an entry of \"addresses\" is no object");
+    JsonFields entry(item);
+    bootstrap.addresses.push_back({entry.text("address"), entry.whole<std::uint16_t>("port")});
+    if (!entry.error().empty()) fields.add_error("in \"addresses\": " + entry.error());
+  }
+}
+
+void read_environment(JsonFields& fields, Bootstrap& bootstrap) {
+  if (!fields.has("environment")) return;
+  const auto* variables = fields.nested("environment", /*object=*/true);
+  if (variables == nullptr) return;
+  for (const auto& [name, value] : variables->items()) {
+    if (!value.is_string()) return fields.add_error("a value in \"environment\" is no string");
+    bootstrap.environment.emplace(name, value.get<std::string>());
+  }
+}
 
 }  // namespace
 
@@ -52,37 +74,40 @@ std::string to_line(const Bootstrap& bootstrap) {
 }
 
 Result<Bootstrap> parse_bootstrap(const std::string& line) {
-  const auto wrong = [](const char* what) {
-    return failure(std::errc::bad_message, std::string("reading the bootstrap: ") + what);
+  const auto wrong = [](const std::string& what) {
+    return failure(std::errc::bad_message, "reading the bootstrap: " + what);
   };
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = read_json(line);
   if (!json.is_object()) return wrong("it is no JSON object");
+  JsonFields fields(json);
   Bootstrap bootstrap;
-  try {
-    bootstrap.job = json.at("job");
-    bootstrap.host = json.at("host");
-    bootstrap.host_id = HostId{json.at("host_id")};
-    bootstrap.incarnation = Incarnation{json.value("incarnation", std::uint64_t{0})};
-    bootstrap.build = json.value("build", "");
-    bootstrap.first = json.value("first", false);
-    bootstrap.secret_hex = json.at("secret");
-    for (const auto& entry : json.at("addresses")) {
-      bootstrap.addresses.push_back({entry.at("address"), entry.at("port")});
-    }
-    bootstrap.scratch = json.at("scratch");
-    bootstrap.lease =
-        nanoseconds(static_cast<std::int64_t>(json.value("lease_seconds", 60.0) * 1e9));
-    bootstrap.stop_on_lease_end = json.value("on_lease_end", "stop") != "keep";
-    bootstrap.environment = json.value("environment", bootstrap.environment);
-    bootstrap.data_address = json.value("data_address", "");
-    bootstrap.data_interface = json.value("data_interface", "");
-    bootstrap.login_environment = json.value("login_environment", false);
-    const auto control = control_named(json.value("control", "auto"));
-    if (!control) return wrong("control is none of auto, dial, ssh");
-    bootstrap.control = *control;
-  } catch (const nlohmann::json::exception&) {
-    return wrong("a key is missing or of the wrong type");
+  bootstrap.job = fields.text("job");
+  bootstrap.host = fields.text("host");
+  bootstrap.host_id = HostId{fields.whole<std::uint32_t>("host_id")};
+  if (fields.has("incarnation")) {
+    bootstrap.incarnation = Incarnation{fields.whole<std::uint64_t>("incarnation")};
   }
+  if (fields.has("build")) bootstrap.build = fields.text("build");
+  bootstrap.first = fields.has("first") && fields.boolean("first");
+  bootstrap.secret_hex = fields.text("secret");
+  read_addresses(fields, bootstrap);
+  bootstrap.scratch = fields.text("scratch");
+  if (fields.has("lease_seconds")) {
+    bootstrap.lease = from_seconds(fields.number("lease_seconds"));
+  }
+  bootstrap.stop_on_lease_end =
+      !fields.has("on_lease_end") || fields.text("on_lease_end") != "keep";
+  read_environment(fields, bootstrap);
+  if (fields.has("data_address")) bootstrap.data_address = fields.text("data_address");
+  if (fields.has("data_interface")) bootstrap.data_interface = fields.text("data_interface");
+  bootstrap.login_environment =
+      fields.has("login_environment") && fields.boolean("login_environment");
+  if (fields.has("control")) {
+    const auto control = control_named(fields.text("control"));
+    if (!control) fields.add_error("control is none of auto, dial, ssh");
+    bootstrap.control = control.value_or(Control::automatic);
+  }
+  if (!fields.error().empty()) return wrong(fields.error());
   if (!is_name(bootstrap.job) || !is_name(bootstrap.host)) return wrong("job or host is no name");
   if (bootstrap.scratch.empty() || bootstrap.scratch.front() != '/') {
     return wrong("scratch is no absolute path");

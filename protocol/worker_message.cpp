@@ -41,27 +41,6 @@ constexpr std::array<std::pair<const char*, std::uint64_t Figures::*>, 3> kWhole
     {"memory_peak_bytes", &Figures::memory_peak_bytes},
 }};
 
-/// Our messages need four levels and the trainer's settings three; more is no message of ours, and
-/// would cost stack when it is written again.
-constexpr std::size_t kNestingMax = 64;
-
-bool nests_too_deep(std::string_view text) {
-  std::size_t depth = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (in_string && text[i] == '\\') {
-      ++i;
-    } else if (text[i] == '"') {
-      in_string = !in_string;
-    } else if (!in_string && (text[i] == '{' || text[i] == '[')) {
-      if (++depth > kNestingMax) return true;
-    } else if (!in_string && (text[i] == '}' || text[i] == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
-}
-
 template <class T>
 json or_null(const std::optional<T>& id) {
   return id ? json(id->value) : json(nullptr);
@@ -137,6 +116,8 @@ json to_json(const worker::Endpoints& part) {
 }
 json to_json(const worker::Assign& assign) {
   json restore = nullptr;
+  auto trainer = read_json(assign.trainer);
+  if (trainer.is_discarded()) trainer = nullptr;
   if (assign.restore) {
     restore = {{"step", assign.restore->step.value}, {"directory", assign.restore->directory}};
   }
@@ -151,9 +132,7 @@ json to_json(const worker::Assign& assign) {
           {"endpoints", list_of(assign.endpoints)},
           {"restore", std::move(restore)},
           {"checkpoint_directory", assign.checkpoint_directory},
-          {"trainer", nests_too_deep(assign.trainer)
-                          ? json()
-                          : json::parse(assign.trainer, nullptr, /*allow_exceptions=*/false)}};
+          {"trainer", std::move(trainer)}};
 }
 json to_json(const worker::Go&) { return {{"type", "go"}}; }
 json to_json(const worker::Abort& abort) { return {{"type", "abort"}, {"reason", abort.reason}}; }
@@ -309,9 +288,8 @@ Result<std::optional<Message>> parse_line(std::string_view line, const char* doi
     return failure(std::errc::bad_message, std::string(doing) + ": " + why);
   };
   if (line.size() > kWorkerLineBytesMax) return bad("the line is too long");
-  if (nests_too_deep(line)) return bad("the line nests too deep");
-  const auto object = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!object.is_object()) return bad("the line is no JSON object");
+  const auto object = read_json(line);
+  if (!object.is_object()) return bad("the line is no JSON object, or nests too deep");
   JsonFields fields(object);
   const auto type = fields.text("type");
   const Generation generation{fields.whole<std::uint64_t>("generation")};

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/content_hash.h"
+#include "protocol/json_text.h"
 #include "trainer/checkpoint/io/loader.h"
 #include "trainer/checkpoint/io/weights_file.h"
 #include "trainer/checkpoint/layout.h"
@@ -196,7 +197,7 @@ tl::expected<void, Member::Trouble> Member::restore(CheckpointSaver::Written wri
   request.generation = assigned_.generation;
   request.rank = placement_.sharing().part_of(assign.rank);
   request.world_size = assign.world_size;
-  request.config = nlohmann::json::parse(assign.trainer, nullptr, /*allow_exceptions=*/false);
+  request.config = protocol::read_json(assign.trainer);
   request.data = std::move(data);
   request.numerics = numerics();
   std::optional<std::uint64_t> restored;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "protocol/json_fields.h"
+#include "protocol/json_text.h"
 #include "trainer/comm/lanes.h"
 
 namespace dlaunch::trainer {
@@ -187,7 +188,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
 Result<TrainerSettings> parse_settings(std::string_view text) {
   std::vector<std::string> problems;
   TrainerSettings settings;
-  const auto object = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto object = protocol::read_json(text);
   if (!object.is_object()) {
     problems.emplace_back("no JSON object");
   } else {

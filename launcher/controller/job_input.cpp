@@ -27,7 +27,7 @@ std::string to_json(const JobInput& input) {
 }
 
 Result<JobInput> job_input_from_json(std::string_view text) {
-  const auto object = json::parse(text, nullptr, false);
+  const auto object = protocol::read_json(text);
   JobInput input;
   const auto take = [&object](const char* key, auto& value) {
     const auto found = object.find(key);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/utf8.h"
+#include "protocol/json_text.h"
 
 namespace dlaunch::launcher::launch {
 namespace {
@@ -43,7 +44,7 @@ std::string text_of(const nlohmann::json& object, const char* key) {
 }
 
 std::optional<Word> word_of_agent(std::string_view line) {
-  const auto object = nlohmann::json::parse(line, nullptr, false);
+  const auto object = protocol::read_json(line);
   if (!object.is_object()) return std::nullopt;
   const std::string state = text_of(object, "state");
   if (state == "started") {

@@ -27,7 +27,7 @@ std::string hex(const std::string& bytes) {
 /// The settings of the job, with what was decided at its start.
 std::string settings_with(const std::string& settings, const protocol::Assign& order) {
   if (!order.has_logical_batches()) return settings;
-  auto whole = nlohmann::json::parse(settings, nullptr, false);
+  auto whole = protocol::read_json(settings);
   if (!whole.is_object()) return settings;
   whole["logical_batches"] = order.logical_batches();
   return protocol::json_text(whole);

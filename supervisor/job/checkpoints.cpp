@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "protocol/json_text.h"
+
 namespace dlaunch::supervisor::job {
 namespace {
 
@@ -138,7 +140,7 @@ std::uint32_t default_logical_batches(std::uint64_t ranks) {
 }
 
 std::optional<std::uint32_t> logical_batches_of(const std::string& config) {
-  const auto there = json::parse(config, nullptr, false);
+  const auto there = protocol::read_json(config);
   if (!there.is_object()) return std::nullopt;
   const auto found = there.find("logical_batches");
   if (found == there.end() || !found->is_number_unsigned()) return std::nullopt;
@@ -147,8 +149,8 @@ std::optional<std::uint32_t> logical_batches_of(const std::string& config) {
 
 std::vector<std::string> judge_match(const std::string& settings, const std::string& config) {
   std::vector<std::string> differences;
-  const auto here = json::parse(settings, nullptr, false);
-  const auto there = json::parse(config, nullptr, false);
+  const auto here = protocol::read_json(settings);
+  const auto there = protocol::read_json(config);
   if (!here.is_object() || !there.is_object()) return differences;
   const auto whole_here = with_defaults(here), whole_there = with_defaults(there);
   for (const auto* key : kMatching) {

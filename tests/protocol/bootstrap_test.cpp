@@ -47,11 +47,27 @@ TEST(Bootstrap, IsReadAndWhatIsWrongIsNamedWithoutItsValue) {
   for (const auto& text :
        {std::string("no JSON"), without("kjv-1", "../x"), without("gpu01", "a/b"),
         without("/tmp/d", "tmp"), without(R"("port":29600)", R"("port":"x")"),
+        without("29600", "6.9e4"), without("29600", "65536"), without("29600", "-1"),
+        without(R"("host_id":3)", R"("host_id":3e30)"),
+        without(R"("host":"gpu01")", R"("host":["gpu01"])"),
+        without(R"("scratch")", R"("environment":{"A":1},"scratch")"),
+        without(R"("scratch")", R"("control":"x","scratch")"),
         without(R"({"address":"10.0.0.1","port":29600})", "")}) {
     const auto refused = parse_bootstrap(text);
     ASSERT_FALSE(refused) << text;
     EXPECT_EQ(refused.error().text().find("5ec7e7"), std::string::npos);
   }
+}
+
+TEST(Bootstrap, HasALeaseThatTimeCanHold) {
+  const auto with = [](const std::string& lease) {
+    return parse_bootstrap(R"({"job":"j","host":"h","host_id":3,"secret":"","scratch":"/tmp",)"
+                           R"("addresses":[{"address":"10.0.0.1","port":1}],"lease_seconds":)" +
+                           lease + "}");
+  };
+  ASSERT_TRUE(with("1e300"));
+  EXPECT_GT(with("1e300")->lease, nanoseconds(24h) * 365);
+  EXPECT_FALSE(with(R"("60")"));
 }
 
 }  // namespace

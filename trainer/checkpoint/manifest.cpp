@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/content_hash.h"
+#include "protocol/json_text.h"
 #include "trainer/checkpoint/json_cursor.h"
 #include "trainer/checkpoint/layout.h"
 
@@ -15,8 +16,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::uint32_t kWorldSizeMax = 65'536;
-/// Settings are two levels deep; deeper texts only cost stack.
-constexpr std::size_t kDepthMax = 32;
 
 /// Takes values out of the parsed text; the first trouble stays and the rest is empty values.
 class Reader {
@@ -45,27 +44,6 @@ class Reader {
  private:
   std::string trouble_;
 };
-
-/// Nesting of a text, well-formed or not.
-std::size_t depth_of(std::string_view text) {
-  std::size_t depth = 0;
-  std::size_t deepest = 0;
-  bool in_string = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char next = text[i];
-    if (in_string) {
-      if (next == '\\') ++i;
-      if (next == '"') in_string = false;
-    } else if (next == '"') {
-      in_string = true;
-    } else if (next == '{' || next == '[') {
-      deepest = std::max(deepest, ++depth);
-    } else if ((next == '}' || next == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return deepest;
-}
 
 void read_shards(Reader& reader, const Json& list, const std::string& name,
                  ManifestTensor& tensor) {
@@ -210,9 +188,8 @@ std::string format_manifest(const Manifest& manifest) {
 
 Result<Manifest> parse_manifest(std::string_view text) {
   if (text.size() > kManifestBytesMax) return refused("it is too large");
-  if (depth_of(text) > kDepthMax) return refused("it is nested too deeply");
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return refused("it is not a JSON object");
+  const Json json = protocol::read_json(text);
+  if (!json.is_object()) return refused("it is not a JSON object, or nests too deep");
   Reader reader;
   Manifest manifest;
   read_manifest(reader, json, manifest);

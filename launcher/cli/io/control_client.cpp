@@ -40,7 +40,7 @@ Result<std::optional<nlohmann::json>> ControlClient::take() {
     }
     return std::optional<nlohmann::json>{};
   }
-  auto value = nlohmann::json::parse(buffer_.substr(0, end), nullptr, false);
+  auto value = protocol::read_json(std::string_view(buffer_).substr(0, end));
   buffer_.erase(0, end + 1);
   searched_ = 0;
   if (value.is_discarded()) {

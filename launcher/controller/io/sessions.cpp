@@ -47,7 +47,7 @@ Sessions::Sessions(boost::asio::io_context& context, const JobIdentity& job, con
 Result<void> Sessions::listen(const std::string& directory) { return server_.listen(directory); }
 
 void Sessions::on_request(ClientId client, const std::string& line) {
-  const auto request = json::parse(line, nullptr, false);
+  const auto request = protocol::read_json(line);
   if (!request.is_object()) return send(client, error("a request is a JSON object"));
   const auto kind = text(request, "request");
   if (kind == "status") return send(client, hands_.status());

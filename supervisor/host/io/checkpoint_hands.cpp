@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "base/io/files.h"
+#include "protocol/json_text.h"
 #include "supervisor/host/io/checkpoint_lock.h"
 
 namespace dlaunch::supervisor::host {
@@ -60,7 +61,7 @@ std::string say(const Error& error) { return error.text() + advice(error.code); 
 Result<json> read_manifest(const std::string& directory) {
   const auto text = read_file(directory + "/manifest.json", kManifestBytesMax);
   if (!text) return tl::unexpected(text.error());
-  auto manifest = json::parse(*text, nullptr, false);
+  auto manifest = protocol::read_json(*text);
   if (!manifest.is_object() || !manifest.value("world_size", json(0U)).is_number_unsigned()) {
     return failure(std::errc::bad_message, "reading " + directory + "/manifest.json");
   }

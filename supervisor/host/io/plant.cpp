@@ -237,7 +237,7 @@ class Following {
     }
     buffer_.append(bytes.data(), static_cast<std::size_t>(count));
     for (auto end = buffer_.find('\n'); end != std::string::npos; end = buffer_.find('\n')) {
-      const auto line = json::parse(buffer_.substr(0, end), nullptr, false);
+      const auto line = protocol::read_json(std::string_view(buffer_).substr(0, end));
       buffer_.erase(0, end + 1);
       if (!line.is_object()) continue;
       const auto state = line.value("state", "");

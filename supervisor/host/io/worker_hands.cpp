@@ -41,7 +41,7 @@ constexpr auto kDrainLimit = std::chrono::milliseconds(200);  // a grandchild ma
 std::string error_message_of(const std::string& path) {
   const auto text = read_file(path, kErrorFileBytesMax);
   if (!text || text->empty()) return "";
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  const auto json = protocol::read_json(*text);
   std::string message = *text;
   if (json.is_object() && json.contains("message")) {
     const auto& inner = json.at("message");

@@ -166,6 +166,17 @@ TEST(Workers, TellTheirExitCodeAndWhatTheyLeftInTheErrorFile) {
   EXPECT_EQ(exited.error_message(), "no data");
 }
 
+TEST(Workers, MayNestTheirErrorFileAsDeepAsTheyLike) {
+  Field field;
+  field.bring_up(
+      shell_job(R"(head -c 60000 /dev/zero | tr '\0' '[' > $TORCHELASTIC_ERROR_FILE; exit 3)"));
+  field.run_program(1);
+  ASSERT_TRUE(field.comes(AgentFrame::kEvidence, 1)) << field.log();
+  const auto& exited = field.last(AgentFrame::kEvidence)->evidence().worker_exited();
+  EXPECT_EQ(exited.code(), 3);
+  EXPECT_TRUE(exited.error_message().starts_with("[[["));
+}
+
 TEST(Workers, EndedForWantOfMemoryAreSaidToBe) {
   Field field;
   const auto group = "/sys/fs/cgroup/memory/" + field.job();
