@@ -11,6 +11,7 @@ from testbed_system import (
     COMMAND_SECONDS,
     NETNS_ETC,
     command,
+    is_active,
     is_running,
     kill_pids,
     namespace_pids,
@@ -260,9 +261,11 @@ class Host:
         while True:
             fresh = [pid for pid in self.pids() if pid not in stopped]
             if not fresh:
-                return
+                break
             kill_pids(fresh, signal.SIGSTOP)
             stopped.update(fresh)
+        # A process that just runs on another core stops when the kernel next looks at its signals.
+        wait_for(lambda: not any(is_active(pid) for pid in stopped), f"{self.name} has stopped")
 
     def thaw(self):
         kill_pids(self.pids(), signal.SIGCONT)

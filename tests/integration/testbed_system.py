@@ -80,6 +80,12 @@ def is_running(pid):
     return bool(stat) and stat.rsplit(b")", 1)[1].split()[0] not in (b"Z", b"X")
 
 
+def is_active(pid):
+    """False for what is stopped, too, or waits in the kernel (as for a child that is stopped)."""
+    stat = read_bytes(f"/proc/{pid}/stat")
+    return bool(stat) and stat.rsplit(b")", 1)[1].split()[0] not in (b"T", b"t", b"D", b"Z", b"X")
+
+
 def kill_pids(pids, signal_number=signal.SIGKILL):
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
