@@ -8,6 +8,7 @@
 #include "trainer/exit_code.h"
 #include "trainer/io/agent_link.h"
 #include "trainer/io/environment.h"
+#include "trainer/io/machine.h"
 #include "trainer/worker.h"
 
 namespace dlaunch::trainer {
@@ -43,6 +44,7 @@ int run_by_hand(std::span<char* const> words) {
 }
 
 int run_for_agent() {
+  keep_freed_memory();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is no reason to stop
   const auto environment = read_environment();
   if (!environment) {

@@ -1,5 +1,7 @@
 #include "trainer/io/machine.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <charconv>
 #include <fstream>
@@ -9,6 +11,8 @@ namespace dlaunch::trainer {
 namespace {
 
 constexpr std::uint64_t kKibibyte = 1024;
+constexpr int kMappedBytesMin = 32 << 20;  // what is larger is mapped alone; glibc takes no more
+constexpr int kFreeBytesMax = 256 << 20;
 constexpr const char* kHighestClock = "/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq";
 
 /// What stands behind the first colon.
@@ -44,6 +48,12 @@ std::string processor_name() {
     if (line.rfind("model name", 0) == 0) return std::string(value_of(line));
   }
   return "unknown processor";
+}
+
+void keep_freed_memory() {
+  // A refusal costs time only.
+  (void)::mallopt(M_MMAP_THRESHOLD, kMappedBytesMin);
+  (void)::mallopt(M_TRIM_THRESHOLD, kFreeBytesMax);
 }
 
 MemoryUse memory_use() {

@@ -18,6 +18,10 @@ struct MemoryUse {
 /// Zeros where the kernel does not say.
 [[nodiscard]] MemoryUse memory_use();
 
+/// Lets the allocator keep what is freed, up to some hundred MiB, instead of giving it back to the
+/// kernel, which would clear the same pages again in each step.
+void keep_freed_memory();
+
 /// Single-precision operations a second of `cores` of this machine's cores at their highest clock,
 /// as far as /proc/cpuinfo and cpufreq tell; 0: unknown.
 [[nodiscard]] double peak_flops_per_second(unsigned cores);

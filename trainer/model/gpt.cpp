@@ -2,7 +2,6 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/addmm.h>
-#include <ATen/ops/cross_entropy_loss.h>
 #include <ATen/ops/embedding.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
@@ -14,6 +13,7 @@
 
 #include "base/check.h"
 #include "trainer/model/definition.h"
+#include "trainer/model/mean_loss.h"
 #include "trainer/model/mixed_linear.h"
 #include "trainer/model/unit_chain.h"
 
@@ -82,7 +82,7 @@ class Gpt final : public UnitChain {
     // The head is tied to the token embedding.
     const auto logits = mixed_ ? single(mixed_linear(rounded(last), tokens_.t(), std::nullopt))
                                : at::matmul(last, tokens_.t());
-    return at::cross_entropy_loss(logits, tokens(batch, batch.targets).reshape({rows * length}));
+    return mean_loss(logits, tokens(batch, batch.targets).reshape({rows * length}));
   }
 
   at::Tensor normed(const at::Tensor& input, const at::Tensor& weight,
