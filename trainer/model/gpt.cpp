@@ -13,6 +13,7 @@
 
 #include "base/check.h"
 #include "trainer/model/definition.h"
+#include "trainer/model/gelu.h"
 #include "trainer/model/mean_loss.h"
 #include "trainer/model/mixed_linear.h"
 #include "trainer/model/unit_chain.h"
@@ -96,7 +97,8 @@ class Gpt final : public UnitChain {
     const auto attended = stream + single(linear(attention(block, first, rows, length),
                                                  block.projection_weight, block.projection_bias));
     const auto second = normed(attended, block.norm2_weight, block.norm2_bias);
-    const auto expanded = at::gelu(linear(second, block.expand_weight, block.expand_bias), "tanh");
+    const auto wide = linear(second, block.expand_weight, block.expand_bias);
+    const auto expanded = mixed_ ? at::gelu(wide, "tanh") : tanh_gelu(wide);
     return attended + single(linear(expanded, block.contract_weight, block.contract_bias));
   }
 
@@ -111,12 +113,13 @@ class Gpt final : public UnitChain {
                        std::int64_t length) const {
     const std::int64_t heads = settings_.heads;
     const std::int64_t width = settings_.width;
-    // [rows, length, 3, heads, size of head] → [3, rows, heads, length, size of head]
-    const auto mixed = linear(input, block.attention_weight, block.attention_bias)
-                           .view({rows, length, 3, heads, width / heads})
-                           .permute({2, 0, 3, 1, 4});
-    const auto parts = mixed.unbind(0);  // its gradient is one copy, that of select three sums
-    return at::scaled_dot_product_attention(parts[0], parts[1], parts[2], {}, /*dropout_p=*/0,
+    // The gradients of three neighbours are put side by side in one copy.
+    const auto parts = linear(input, block.attention_weight, block.attention_bias).split(width, 1);
+    const auto of_heads = [&](const at::Tensor& part) {
+      return part.view({rows, length, heads, width / heads}).transpose(1, 2);
+    };
+    return at::scaled_dot_product_attention(of_heads(parts[0]), of_heads(parts[1]),
+                                            of_heads(parts[2]), {}, /*dropout_p=*/0,
                                             /*is_causal=*/true)
         .transpose(1, 2)
         .reshape({rows * length, width});
