@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace dlaunch::launcher::controller {
 
@@ -33,46 +34,66 @@ void PeerBook::change(Instant now) {
 void PeerBook::present(Instant now, HostId host, const std::string& name,
                        const protocol::Facts& facts) {
   if (facts.probe_port() == 0 && facts.relay_port() == 0) return gone(now, host);
-  protocol::Peer peer;
+  auto& known = hosts_[host];
+  auto& peer = known.peer;
+  known.present = true;
+  change(now);
+  peer.set_probe_port(facts.probe_port());
+  if (known.version > 0 && peer.name() == name && peer.address() == facts.data_address() &&
+      peer.relay_port() == facts.relay_port()) {
+    return;
+  }
+  ++known.version;
   peer.set_host(host.value);
   peer.set_name(name);
   peer.set_address(facts.data_address());
-  peer.set_probe_port(facts.probe_port());
   peer.set_relay_port(facts.relay_port());
-  present_[host] = std::move(peer);
-  change(now);
 }
 
 void PeerBook::gone(Instant now, HostId host) {
-  sent_.erase(host);
-  if (present_.erase(host) > 0) change(now);
+  auto& known = hosts_[host];
+  known.sent.reset();
+  if (std::exchange(known.present, false)) change(now);
 }
 
 void PeerBook::greeted(Instant now, HostId host) {
-  sent_.erase(host);
-  if (present_.contains(host)) change(now);
+  auto& known = hosts_[host];
+  known.sent.reset();
+  if (known.present) change(now);
 }
 
-protocol::Peers PeerBook::list_for(HostId host) const {
+std::vector<PeerBook::Line> PeerBook::list_for(const std::vector<HostId>& present,
+                                               std::size_t at) const {
+  std::vector<Line> list;
+  const auto host = present[at];
+  const auto add = [&](std::size_t place, bool probed) {
+    const auto id = present[place % present.size()];
+    const bool listed = id == host || std::any_of(list.begin(), list.end(), [id](const Line& line) {
+                          return line.host == id;
+                        });
+    const auto& known = hosts_.at(id);
+    if (!listed) list.push_back({id, probed ? known.peer.probe_port() : 0, known.version});
+  };
+  const auto others = present.size() - 1;
+  for (std::size_t i = 1; i <= std::min(kProbed, others); ++i) add(at + i, true);
+  if (others <= kProbed) return list;
+  // By number, not by count: a host that comes or goes changes few lists.
+  const auto span = present.back().value + 1;
+  for (const auto distance : {span / 2, span / 3}) {
+    const auto far =
+        std::lower_bound(present.begin(), present.end(), HostId{(host.value + distance) % span});
+    add(static_cast<std::size_t>(far - present.begin()), false);
+  }
+  return list;
+}
+
+protocol::Peers PeerBook::written(const std::vector<Line>& list) const {
   protocol::Peers peers;
   peers.set_interval_ms(static_cast<std::uint32_t>(std::max<nanoseconds>(interval_, 1ms) / 1ms));
-  std::set<HostId> listed{host};
-  const auto list = [&](std::map<HostId, protocol::Peer>::const_iterator entry, bool probed) {
-    if (entry == present_.end()) entry = present_.begin();
-    if (!listed.insert(entry->first).second) return std::next(entry);
+  for (const auto& line : list) {
     auto& peer = *peers.add_peers();
-    peer = entry->second;
-    if (!probed) peer.set_probe_port(0);
-    return std::next(entry);
-  };
-  auto next = present_.upper_bound(host);
-  const auto others = present_.size() - 1;
-  for (std::size_t i = 0; i < std::min(kProbed, others); ++i) next = list(next, true);
-  if (others <= kProbed) return peers;
-  // By number, not by count: a host that comes or goes changes few lists.
-  const auto span = present_.rbegin()->first.value + 1;
-  for (const auto distance : {span / 2, span / 3}) {
-    list(present_.lower_bound(HostId{(host.value + distance) % span}), false);
+    peer = hosts_.at(line.host).peer;
+    peer.set_probe_port(line.probe_port);
   }
   return peers;
 }
@@ -81,13 +102,16 @@ std::vector<std::pair<HostId, protocol::Peers>> PeerBook::take(Instant now) {
   std::vector<std::pair<HostId, protocol::Peers>> lists;
   if (!due_ || now < *due_) return lists;
   due_.reset();
-  for (const auto& [host, peer] : present_) {
-    auto list = list_for(host);
-    auto text = list.SerializeAsString();
-    auto& sent = sent_[host];
-    if (sent == text) continue;
-    sent = std::move(text);
-    lists.emplace_back(host, std::move(list));
+  std::vector<HostId> present;
+  for (const auto& [host, known] : hosts_) {
+    if (known.present) present.push_back(host);
+  }
+  for (std::size_t at = 0; at < present.size(); ++at) {
+    auto list = list_for(present, at);
+    auto& sent = hosts_.at(present[at]).sent;
+    if (sent == list) continue;
+    lists.emplace_back(present[at], written(list));
+    sent = std::move(list);
   }
   return lists;
 }

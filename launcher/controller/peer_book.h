@@ -1,13 +1,14 @@
 // Who probes whom, and through whom each host's agent may reach the controller.
 #pragma once
 
-#include <map>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/dense_map.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
@@ -22,8 +23,7 @@ namespace dlaunch::launcher::controller {
 /// knows as relays these and two far away, which share less with it.
 class PeerBook {
  public:
-  // Many hosts come and go at the same moment: the lists are made anew once for all of them, which
-  // takes 5 us a host.
+  // Many hosts come and go at the same moment: the lists are looked at anew once for all of them.
   static constexpr nanoseconds kGather = 250ms;
   static constexpr std::size_t kProbed = 2;
   static constexpr std::size_t kRelaysMax = 4;
@@ -43,12 +43,27 @@ class PeerBook {
   [[nodiscard]] std::vector<std::pair<HostId, protocol::Peers>> take(Instant now);
 
  private:
-  [[nodiscard]] protocol::Peers list_for(HostId host) const;
+  /// One line of a list: another line as soon as anything of it is another.
+  struct Line {
+    HostId host;
+    std::uint32_t probe_port = 0;  ///< 0: it is not probed
+    std::uint64_t version = 0;     ///< of what else is known of this host
+    friend bool operator==(const Line&, const Line&) = default;
+  };
+  struct Known {
+    protocol::Peer peer;
+    std::uint64_t version = 0;  ///< 0: its agent has said nothing yet
+    bool present = false;
+    std::optional<std::vector<Line>> sent;  ///< the list that it has
+  };
+  /// `present`: all, in order; `at`: where this host is among them.
+  [[nodiscard]] std::vector<Line> list_for(const std::vector<HostId>& present,
+                                           std::size_t at) const;
+  [[nodiscard]] protocol::Peers written(const std::vector<Line>& list) const;
   void change(Instant now);
 
   nanoseconds interval_;
-  std::map<HostId, protocol::Peer> present_;
-  std::map<HostId, std::string> sent_;  ///< serialised
+  DenseMap<HostId, Known> hosts_;
   std::optional<Instant> due_;
 };
 
