@@ -1,6 +1,7 @@
 #include "rendezvous/data_paths.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dlaunch::rendezvous {
 namespace {
@@ -10,35 +11,46 @@ constexpr std::size_t kOthersMin = 2;
 
 }  // namespace
 
+DataPaths::Words::iterator DataPaths::place_of(Words& words, HostId prober) {
+  return std::find_if(words.begin(), words.end(),
+                      [prober](const auto& entry) { return entry.first >= prober; });
+}
+
 bool DataPaths::report(HostId prober, Instant now, const std::vector<PathWord>& words) {
-  std::map<HostId, Word> before;
-  for (const auto host : said_[prober]) before[host] = on_[host][prober];
+  std::vector<std::pair<HostId, Word>> before;
+  for (const auto host : said_[prober]) {
+    before.emplace_back(host, place_of(on_.at(host), prober)->second);
+  }
   take_back(prober);
   bool changed = before.size() != words.size();
   for (const auto& word : words) {
     if (word.host == prober) continue;
-    const auto known = before.find(word.host);
+    const auto known = std::find_if(before.begin(), before.end(),
+                                    [&](const auto& entry) { return entry.first == word.host; });
     const bool same = known != before.end() && known->second.answers == word.answers;
     changed = changed || !same;
     Word kept{word.answers, now - word.silent};
     if (same) kept.since = std::min(kept.since, known->second.since);
-    on_[word.host][prober] = kept;
-    said_[prober].insert(word.host);
+    auto& on = on_[word.host];
+    const auto place = place_of(on, prober);
+    if (place != on.end() && place->first == prober) {
+      place->second = kept;
+    } else {
+      on.insert(place, {prober, kept});
+      said_.at(prober).push_back(word.host);
+    }
     if (!word.answers) silent_.insert({prober, word.host});
   }
   return changed;
 }
 
 void DataPaths::take_back(HostId prober) {
-  const auto found = said_.find(prober);
-  if (found == said_.end()) return;
-  for (const auto host : found->second) {
-    silent_.erase({prober, host});
-    auto& words = on_[host];
-    words.erase(prober);
-    if (words.empty()) on_.erase(host);
+  for (const auto host : std::exchange(said_[prober], {})) {
+    if (!silent_.empty()) silent_.erase({prober, host});
+    const auto on = on_.find(host);
+    on->second.erase(place_of(on->second, prober));
+    if (on->second.empty()) on_.erase(on);
   }
-  said_.erase(found);
 }
 
 void DataPaths::forget(HostId host) {
@@ -46,7 +58,7 @@ void DataPaths::forget(HostId host) {
   const auto found = on_.find(host);
   if (found == on_.end()) return;
   for (const auto& [prober, word] : found->second) {
-    said_[prober].erase(host);
+    std::erase(said_.at(prober), host);
     silent_.erase({prober, host});
   }
   on_.erase(found);
@@ -59,7 +71,11 @@ std::map<HostId, Instant> DataPaths::broken(const Heard& heard) const {
     if (!heard(prober) || !heard(host)) continue;
     failures[prober].insert(host);
     failures[host].insert(prober);
-    const auto began = on_.at(host).at(prober).since;
+    const auto& words = on_.at(host);
+    const auto word =
+        std::find_if(words.begin(), words.end(),
+                     [&prober = prober](const auto& said) { return said.first == prober; });
+    const auto began = word->second.since;
     for (const auto end : {prober, host}) {
       const auto [known, first] = since.try_emplace(end, began);
       if (!first) known->second = std::min(known->second, began);

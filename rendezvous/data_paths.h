@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/dense_map.h"
 #include "base/ids.h"
 #include "base/time.h"
 #include "rendezvous/event.h"
@@ -45,11 +46,14 @@ class DataPaths {
     bool answers = true;
     Instant since;  ///< silent: since the last answer
   };
+  /// Each agent probes two hosts, so that each is probed by two: a few, in order of who said it.
+  using Words = std::vector<std::pair<HostId, Word>>;
+  [[nodiscard]] static Words::iterator place_of(Words& words, HostId prober);
   void take_back(HostId prober);
 
-  std::map<HostId, std::map<HostId, Word>> on_;  ///< by host, then by prober
-  std::map<HostId, std::set<HostId>> said_;      ///< by prober
-  std::set<std::pair<HostId, HostId>> silent_;   ///< (prober, host)
+  std::map<HostId, Words> on_;                  ///< by host: what is said of it, whoever it is
+  DenseMap<HostId, std::vector<HostId>> said_;  ///< by prober: of whom
+  std::set<std::pair<HostId, HostId>> silent_;  ///< (prober, host)
 };
 
 }  // namespace dlaunch::rendezvous
