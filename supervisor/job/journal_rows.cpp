@@ -1,6 +1,8 @@
 #include "supervisor/job/journal_rows.h"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -181,6 +183,13 @@ class Reader {
     if (kind == "resumed") return resumed();
   }
 
+  /// A generation of which nothing else is asked.
+  void passed_over() {
+    recovered_.broken.reset();
+    if (recovered_.ended) recovered_.stopping.reset();  // it was resumed
+    recovered_.ended.reset();
+  }
+
   Recovered done() {
     std::copy(steps_.begin(), steps_.end(), std::back_inserter(recovered_.disk_steps));
     for (auto& [step, commit] : committing_) recovered_.committing.push_back(std::move(commit));
@@ -197,11 +206,9 @@ class Reader {
     recovered_.without_progress = small(content, "without_progress");
     recovered_.free_retries = small(content, "free_retries");
     recovered_.restoring.reset();
-    recovered_.broken.reset();
     committing_.clear();
     recovered_.ran = recovered_.progressed = false;
-    if (recovered_.ended) recovered_.stopping.reset();  // it was resumed
-    recovered_.ended.reset();
+    passed_over();
   }
   void restoring(const json& content) {
     recovered_.inspected = true;
@@ -261,6 +268,25 @@ class Reader {
   std::set<Step> steps_;
   std::map<Step, protocol::Commit> committing_;
 };
+
+/// Rows of which nothing is left once a newer generation has been told to start from somewhere: it
+/// names its members, its budgets, the highest step and what the directory holds.
+bool is_told_anew(const std::string& kind) {
+  constexpr std::array kKinds = {"generation", "restoring",  "running",
+                                 "progressed", "committing", "committed"};
+  return std::find(kKinds.begin(), kKinds.end(), kind) != kKinds.end();
+}
+
+/// The newest generation whose restore point is known. With thousands of hosts the rows of those
+/// before it are most of what a long run has written.
+std::size_t newest_told_anew(std::span<const JournalEntry> journal) {
+  bool restoring = false;
+  for (auto i = journal.size(); i > 0; --i) {
+    restoring = restoring || journal[i - 1].kind == "restoring";
+    if (restoring && journal[i - 1].kind == "generation") return i - 1;
+  }
+  return 0;
+}
 
 }  // namespace
 
@@ -324,9 +350,14 @@ std::string broken_row(Generation generation, const std::string& reason, const O
 
 Recovered recover(std::span<const JournalEntry> journal, std::uint64_t incidents) {
   Reader reader(incidents);
-  for (const auto& row : journal) {
-    const auto content = json::parse(row.json, nullptr, false);
-    if (content.is_object()) reader.take(row.kind, content);
+  const auto told_anew = newest_told_anew(journal);
+  for (std::size_t i = 0; i < journal.size(); ++i) {
+    if (i < told_anew && is_told_anew(journal[i].kind)) {
+      if (journal[i].kind == "generation") reader.passed_over();
+      continue;
+    }
+    const auto content = json::parse(journal[i].json, nullptr, false);
+    if (content.is_object()) reader.take(journal[i].kind, content);
   }
   return reader.done();
 }
