@@ -317,4 +317,12 @@ Result<std::vector<Listening>> unpack_endpoints(const Endpoints& packed, const E
   return packed.base() == 0 ? unpacking.whole() : unpacking.changed();
 }
 
+Result<SharedEndpoints> read_endpoints(Generation generation, const Endpoints& packed,
+                                       const SharedEndpoints& held) {
+  static const EndpointList kNone;
+  auto ranks = unpack_endpoints(packed, held ? *held : kNone);
+  if (!ranks) return tl::unexpected<Error>(std::move(ranks.error()));
+  return std::make_shared<const EndpointList>(EndpointList{generation, std::move(*ranks)});
+}
+
 }  // namespace dlaunch::protocol

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -35,5 +37,14 @@ struct EndpointList {
 /// or changes a list that is not `held`.
 [[nodiscard]] Result<std::vector<Listening>> unpack_endpoints(const Endpoints& packed,
                                                               const EndpointList& held);
+
+/// A list that many hold, never changed; null: there is none yet.
+using SharedEndpoints = std::shared_ptr<const EndpointList>;
+/// As `unpack_endpoints`, of this generation.
+[[nodiscard]] Result<SharedEndpoints> read_endpoints(Generation generation, const Endpoints& packed,
+                                                     const SharedEndpoints& held);
+/// For those who have read the same before.
+using EndpointReader =
+    std::function<Result<SharedEndpoints>(Generation, const Endpoints&, const SharedEndpoints&)>;
 
 }  // namespace dlaunch::protocol

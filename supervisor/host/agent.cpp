@@ -11,11 +11,12 @@
 
 namespace dlaunch::supervisor::host {
 
-Agent::Impl::Impl(Identity identity, Instant now)
+Agent::Impl::Impl(Identity identity, Instant now, protocol::EndpointReader reader)
     : identity_(std::move(identity)),
       lease_(identity_.lease),
       stop_on_lease_end_(identity_.stop_on_lease_end),
-      lease_due_(now + lease_) {
+      lease_due_(now + lease_),
+      reader_(std::move(reader)) {
   // What an agent before this one started here is nobody's child any more.
   if (!identity_.first) become_clearing(std::nullopt);
 }
@@ -249,8 +250,8 @@ void Agent::Impl::leave_now() {
   out_.push_back(Exit{std::get<Leaving>(state_).reason});
 }
 
-Agent::Agent(Identity identity, Instant now)
-    : impl_(std::make_unique<Impl>(std::move(identity), now)) {}
+Agent::Agent(Identity identity, Instant now, protocol::EndpointReader reader)
+    : impl_(std::make_unique<Impl>(std::move(identity), now, std::move(reader))) {}
 Agent::~Agent() = default;
 Agent::Agent(Agent&&) noexcept = default;
 Agent& Agent::operator=(Agent&&) noexcept = default;

@@ -9,6 +9,7 @@
 
 #include "base/ids.h"
 #include "base/time.h"
+#include "protocol/endpoints.h"
 #include "supervisor/host/command.h"
 #include "supervisor/host/event.h"
 
@@ -31,7 +32,8 @@ struct Identity {
 /// Owned by one driver and used on its thread only; holds no handle to the world.
 class Agent {
  public:
-  Agent(Identity identity, Instant now);
+  /// `reader`: of the lists of endpoints; many agents in one process may share what they read.
+  Agent(Identity identity, Instant now, protocol::EndpointReader reader = protocol::read_endpoints);
   ~Agent();
   Agent(Agent&&) noexcept;
   Agent& operator=(Agent&&) noexcept;

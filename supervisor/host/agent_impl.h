@@ -44,7 +44,7 @@ struct Worker {
 
 class Agent::Impl {
  public:
-  Impl(Identity identity, Instant now);
+  Impl(Identity identity, Instant now, protocol::EndpointReader reader);
   std::vector<Command> step(Instant now, const Event& event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
 
@@ -158,7 +158,8 @@ class Agent::Impl {
   bool stop_signalled_ = false;  ///< SIGTERM was sent, SIGKILL follows
   protocol::Prepare prepare_;
   std::optional<protocol::Prepared> prepared_;
-  protocol::EndpointList assigned_;  ///< of the newest Assign
+  protocol::EndpointReader reader_;
+  protocol::SharedEndpoints assigned_;  ///< of the newest Assign
   std::map<Rank, Worker> workers_;
   EvidenceBook evidence_;
   std::deque<protocol::Committed> committed_;  ///< of this generation, the newest

@@ -35,6 +35,15 @@ std::string settings_with(const std::string& settings, const protocol::Assign& o
 
 }  // namespace
 
+void add_endpoints(TellWorker& order) {
+  auto* const assign = std::get_if<protocol::worker::Assign>(&order.message.body);
+  if (assign == nullptr || !order.endpoints) return;
+  for (const auto& [address, port] : order.endpoints->ranks) {
+    const Rank rank{static_cast<std::uint32_t>(assign->endpoints.size())};
+    assign->endpoints.push_back({rank, address, port});
+  }
+}
+
 /// Of this job and of the highest incarnation: then it renews the lease.
 bool Agent::Impl::is_obeyed(Instant now, const protocol::ControllerFrame& frame) {
   if (frame.job() != identity_.job || std::holds_alternative<Leaving>(state_)) return false;
@@ -181,7 +190,7 @@ void Agent::Impl::become_ready(protocol::Prepared prepared) {
 void Agent::Impl::say_prepared() {
   protocol::AgentFrame frame;
   *frame.mutable_prepared() = *prepared_;
-  frame.mutable_prepared()->set_held(assigned_.generation.value);
+  frame.mutable_prepared()->set_held(assigned_ ? assigned_->generation.value : 0);
   send(std::move(frame));
 }
 
@@ -240,7 +249,7 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
     return say_restored();
   }
   if (!std::holds_alternative<Ready>(state_)) return;
-  auto endpoints = protocol::unpack_endpoints(order.endpoints(), assigned_);
+  auto endpoints = reader_(generation_, order.endpoints(), assigned_);
   if (!endpoints) {
     // Changes of a list that was lost here: asked again, the controller says all of it.
     if (order.endpoints().base() != 0) return say_prepared();
@@ -249,14 +258,14 @@ void Agent::Impl::obey(Instant now, const protocol::Assign& order) {
     evidence.mutable_finding()->set_sentence(endpoints.error().text());
     return testify(now, generation_, std::move(evidence));
   }
-  assigned_ = {generation_, std::move(*endpoints)};
+  assigned_ = std::move(*endpoints);
   become_joining(now, order);
 }
 
 void Agent::Impl::become_joining(Instant now, const protocol::Assign& order) {
   state_ = Joining{};
   if (!job_.trainer()) {
-    return start_workers(now, assigned_.ranks.empty() ? nullptr : &assigned_.ranks.front());
+    return start_workers(now, assigned_->ranks.empty() ? nullptr : &assigned_->ranks.front());
   }
   protocol::worker::Assign assign;
   assign.job = identity_.job;
@@ -264,11 +273,6 @@ void Agent::Impl::become_joining(Instant now, const protocol::Assign& order) {
   assign.incarnation = Incarnation{incarnation_};
   assign.world_size = prepare_.world_size();
   assign.token = hex(order.token());
-  assign.endpoints.reserve(assigned_.ranks.size());
-  for (const auto& [address, port] : assigned_.ranks) {
-    const Rank rank{static_cast<std::uint32_t>(assign.endpoints.size())};
-    assign.endpoints.push_back({rank, address, port});
-  }
   if (order.has_restore_step()) {
     assign.restore = protocol::worker::Restore{
         Step{order.restore_step()},
@@ -276,17 +280,11 @@ void Agent::Impl::become_joining(Instant now, const protocol::Assign& order) {
   }
   assign.checkpoint_directory = job_.checkpoint_directory();
   assign.trainer = settings_with(job_.trainer_settings(), order);
-  for (auto left = workers_.size(); auto& [rank, worker] : workers_) {
+  for (auto& [rank, worker] : workers_) {
     assign.rank = rank;
     assign.local_rank = worker.local_rank;
     worker.status.set_state(protocol::WORKER_CONNECTING);
-    protocol::AgentMessage message{generation_, {}};
-    if (--left > 0) {
-      message.body = assign;
-    } else {
-      message.body = std::move(assign);  // it names every rank of the job: one copy less
-    }
-    out_.push_back(TellWorker{rank, generation_, std::move(message)});
+    out_.push_back(TellWorker{rank, generation_, {generation_, assign}, assigned_});
   }
 }
 
@@ -332,7 +330,7 @@ void Agent::Impl::obey(const protocol::CheckpointAt&) {
 void Agent::Impl::tell_all(const protocol::AgentMessage::Body& body) {
   if (!job_.trainer()) return;
   for (const auto& [rank, worker] : workers_) {
-    if (worker.alive) out_.push_back(TellWorker{rank, generation_, {generation_, body}});
+    if (worker.alive) out_.push_back(TellWorker{rank, generation_, {generation_, body}, {}});
   }
 }
 

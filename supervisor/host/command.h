@@ -11,6 +11,7 @@
 #include "base/ids.h"
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
+#include "protocol/endpoints.h"
 #include "protocol/worker_message.h"
 
 namespace dlaunch::supervisor::host {
@@ -38,6 +39,8 @@ struct TellWorker {
   Rank rank;
   Generation generation;
   protocol::AgentMessage message;
+  /// Of an Assign, whose own are empty: one list for all workers of a host. `add_endpoints`.
+  protocol::SharedEndpoints endpoints;
 };
 /// SIGTERM to each worker's process group.
 struct AskWorkersToEnd {};
@@ -90,5 +93,8 @@ struct Note {
 using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll,
                              PickPort, CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark,
                              KnowPeers, KeepLogs, Exit, Note>;
+
+/// The shell's last step before an assignment is written to its worker: where all ranks listen.
+void add_endpoints(TellWorker& order);
 
 }  // namespace dlaunch::supervisor::host

@@ -67,7 +67,9 @@ TEST(Agent, BringsATrainersWorkersUpToTheirFirstStep) {
   const auto& assign = std::get<protocol::worker::Assign>(told[1].message.body);
   EXPECT_EQ(assign.rank, Rank{3});
   EXPECT_EQ(assign.token, "01ab");
-  EXPECT_EQ(assign.endpoints.size(), 4U);
+  ASSERT_TRUE(told[1].endpoints);
+  EXPECT_EQ(told[1].endpoints->ranks, Machine::assigned_ranks());
+  EXPECT_EQ(told[0].endpoints, told[1].endpoints) << "one list for both";
   EXPECT_EQ(assign.restore->directory, "/data/checkpoints/step-800");
   EXPECT_EQ(assign.trainer, R"({"steps":10})");
   machine.say(2, 1, protocol::worker::Connected{});
@@ -115,8 +117,9 @@ TEST(Agent, TakesChangesOfTheListThatItHoldsAndAsksForAllWhereItHoldsAnother) {
   changes = protocol::pack_endpoints(ranks, {Generation{1}, Machine::assigned_ranks()});
   EXPECT_EQ(changes.ports().size(), 4U) << "two ports are new";
   assign();
-  const auto told = machine.all<TellWorker>();
+  auto told = machine.all<TellWorker>();
   ASSERT_EQ(told.size(), 2U);
+  add_endpoints(told[0]);
   const auto& line = std::get<protocol::worker::Assign>(told[0].message.body);
   ASSERT_EQ(line.endpoints.size(), 4U);
   EXPECT_EQ(line.endpoints[1].port, 5001U);
