@@ -27,7 +27,7 @@ void Connection::to_controller(Deliver deliver, Kind kind) { send(up_, std::move
 
 void Connection::to_host(Deliver deliver, Kind kind) { send(down_, std::move(deliver), kind); }
 
-void Connection::send(Direction& direction, Deliver deliver, Kind kind) {
+void Connection::send(Direction& direction, Deliver&& deliver, Kind kind) {
   if (passes(direction) && direction.waiting.empty()) {
     schedule(direction, std::move(deliver), kind);
   } else {
@@ -35,7 +35,7 @@ void Connection::send(Direction& direction, Deliver deliver, Kind kind) {
   }
 }
 
-void Connection::wait(Direction& direction, Deliver deliver, Kind kind) {
+void Connection::wait(Direction& direction, Deliver&& deliver, Kind kind) {
   auto& waiting = direction.waiting;
   if (waiting.empty()) {
     queue_.after(kUserTimeout, [self = shared_from_this(), flushes = flushes_] {
@@ -50,7 +50,7 @@ void Connection::wait(Direction& direction, Deliver deliver, Kind kind) {
   waiting.push_back({std::move(deliver), kind});
 }
 
-void Connection::schedule(Direction& direction, Deliver deliver, Kind kind) {
+void Connection::schedule(Direction& direction, Deliver&& deliver, Kind kind) {
   const auto& way = direction.way;
   auto due = queue_.now() + way.delay + rng_.between(setting_.delay_min, setting_.delay_max);
   if (way.loss_percent > 0) {

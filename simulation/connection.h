@@ -1,13 +1,15 @@
 // A simulated connection between an agent and a controller: ordered, delayed, cut, closed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
+#include <vector>
 
 #include "base/rng.h"
 #include "base/time.h"
+#include "simulation/action.h"
 #include "simulation/event_queue.h"
 
 namespace dlaunch::simulation {
@@ -39,7 +41,8 @@ struct Line {
 /// arrive after healing. Whoever is at the end decides whether it still listens.
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  using Deliver = std::function<void()>;
+  static constexpr std::size_t kDeliverBytes = 64;
+  using Deliver = Action<kDeliverBytes>;
   enum class Kind { frame, beat };
 
   struct Setting {
@@ -74,14 +77,14 @@ class Connection : public std::enable_shared_from_this<Connection> {
   struct Direction {
     const Way& way;
     Instant last{};
-    std::deque<Waiting> waiting;
+    std::vector<Waiting> waiting;
   };
   [[nodiscard]] bool passes(const Direction& direction) const {
     return direction.way.cuts == 0 && controller_cuts_ == 0;
   }
-  void send(Direction& direction, Deliver deliver, Kind kind);
-  void schedule(Direction& direction, Deliver deliver, Kind kind);
-  void wait(Direction& direction, Deliver deliver, Kind kind);
+  void send(Direction& direction, Deliver&& deliver, Kind kind);
+  void schedule(Direction& direction, Deliver&& deliver, Kind kind);
+  void wait(Direction& direction, Deliver&& deliver, Kind kind);
 
   Setting setting_;
   const std::uint32_t& controller_cuts_;

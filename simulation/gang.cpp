@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 namespace dlaunch::simulation {
 namespace {
@@ -11,32 +10,45 @@ constexpr nanoseconds kPeerNoticeMax = 40ms;
 constexpr nanoseconds kConnectTime = 5ms;
 }  // namespace
 
-void Gang::later(nanoseconds delay, Rank rank, std::function<void()> action) {
-  queue_.after(delay, [this, rank, action = std::move(action)] {
-    if (alive_.contains(rank) && !hung_.contains(rank)) action();
+template <class Call>
+void Gang::later(nanoseconds delay, Rank rank, Call action) {
+  queue_.after(delay, [this, rank, action] {
+    if (is_alive(rank) && !is_hung(rank)) action();
   });
 }
 
+template <class Call>
+void Gang::each_alive(Call call) {
+  for (std::uint32_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].alive) call(Rank{i});
+  }
+}
+
 void Gang::start(Rank rank) {
-  alive_.insert(rank);
+  if (rank.value >= ranks_.size()) ranks_.resize(rank.value + 1);
+  alive_count_ += std::exchange(ranks_[rank.value].alive, true) ? 0 : 1;
   const auto time = script_.start_time + rng_.between(0ns, script_.start_time / 4);
   later(time, rank, [this, rank] { hands_.say(rank, Deed::ready, {}); });
 }
 
 bool Gang::assign(Rank rank, std::uint32_t world_size, std::optional<std::uint64_t> step) {
-  if (assigned_.empty()) {
+  if (assigned_count_ == 0) {
     world_size_ = world_size;
     first_step_ = base_step_ = step.value_or(0);
   }
   const bool same = world_size_ == world_size && first_step_ == step.value_or(0);
   if (!same || rank.value >= world_size) return false;
-  if (assigned_.insert(rank).second) connect_when_complete();
+  if (ranks_.size() < world_size) ranks_.resize(world_size);
+  if (std::exchange(ranks_[rank.value].assigned, true)) return true;
+  ++assigned_count_;
+  connect_when_complete();
   return true;
 }
 
 void Gang::connect_when_complete() {
   if (!is_complete() || broken_) return;
-  for (const auto rank : assigned_) {
+  for (std::uint32_t i = 0; i < world_size_; ++i) {
+    const Rank rank{i};
     later(kConnectTime, rank, [this, rank] { hands_.say(rank, Deed::connected, {}); });
     later(script_.restore_time, rank, [this, rank] {
       hands_.say(rank, Deed::restored, {first_step_, 0, false});
@@ -45,8 +57,9 @@ void Gang::connect_when_complete() {
 }
 
 void Gang::go(Rank rank) {
-  going_.insert(rank);
-  if (going_.size() < world_size_ || training_) return;
+  if (rank.value >= ranks_.size()) ranks_.resize(rank.value + 1);
+  going_count_ += std::exchange(ranks_[rank.value].going, true) ? 0 : 1;
+  if (going_count_ < world_size_ || training_) return;
   training_ = true;
   base_ = queue_.now();
   plan();
@@ -94,26 +107,26 @@ void Gang::reach(std::uint64_t step) {
   over_ = last;
   tell_all(write ? Deed::writes : Deed::stepped);
   if (write) {
-    for (const auto rank : std::vector(alive_.begin(), alive_.end())) {
+    each_alive([&](Rank rank) {
       const Progress progress{step, step, false};
       const auto written = script_.write_time + rng_.between(0ns, script_.write_time / 4);
       later(written, rank, [this, rank, progress] { hands_.say(rank, Deed::written, progress); });
-      if (!last) continue;
+      if (!last) return;
       later(script_.write_time * 2, rank,
             [this, rank, progress] { hands_.say(rank, Deed::finished, progress); });
-    }
+    });
   }
   plan();
 }
 
 void Gang::say(Rank rank, Deed deed) {
-  const bool entered = !hung_.empty() && !hung_.contains(rank);
+  const bool entered = hung_count_ > 0 && !is_hung(rank);
   const auto present = step();
   hands_.say(rank, deed, {present, present + (entered ? 1 : 0), entered});
 }
 
 void Gang::tell_all(Deed deed) {
-  for (const auto rank : std::vector(alive_.begin(), alive_.end())) say(rank, deed);
+  each_alive([&](Rank rank) { say(rank, deed); });
 }
 
 void Gang::tell(Rank rank) {
@@ -129,31 +142,32 @@ void Gang::request_stop() {
 }
 
 void Gang::die(Rank rank) {
-  if (!alive_.contains(rank)) return;
-  if (over_) {  // done, one after the other
-    alive_.erase(rank);
-    return;
-  }
+  if (!is_alive(rank)) return;
+  const auto leave = [&] {
+    ranks_[rank.value].alive = false;
+    --alive_count_;
+  };
+  if (over_) return leave();  // done, one after the other
   if (is_training()) {
     settle();
     hands_.quiet(queue_.now());
     // What each has done last is known to its agent, as if it had told every step.
     if (!each_step_) tell_all(Deed::stepped);
   }
-  alive_.erase(rank);
-  if (std::exchange(broken_, true) || assigned_.empty()) return;
-  for (const auto other : alive_) {
+  leave();
+  if (std::exchange(broken_, true) || assigned_count_ == 0) return;
+  each_alive([&](Rank other) {
     later(rng_.between(kPeerNoticeMin, kPeerNoticeMax), other, [this, other] {
       hands_.say(other, Deed::peer_lost, {base_step_, base_step_, false});
     });
-  }
+  });
 }
 
 void Gang::hang(Rank rank) {
   if (!is_training()) return;
   settle();
   hands_.quiet(queue_.now());
-  hung_.insert(rank);
+  hung_count_ += std::exchange(ranks_[rank.value].hung, true) ? 0 : 1;
   tell_all(Deed::stepped);
 }
 

@@ -1,12 +1,12 @@
 // The scripted workers of one generation: they train together, and stop together when one is gone.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
-#include <set>
 #include <utility>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/rng.h"
@@ -73,10 +73,10 @@ class Gang {
   void slow(std::uint32_t percent);
 
   [[nodiscard]] std::uint64_t step() const;
-  [[nodiscard]] bool is_training() const { return training_ && !broken_ && hung_.empty(); }
-  [[nodiscard]] std::size_t alive() const { return alive_.size(); }
+  [[nodiscard]] bool is_training() const { return training_ && !broken_ && hung_count_ == 0; }
+  [[nodiscard]] std::size_t alive() const { return alive_count_; }
   [[nodiscard]] std::uint32_t world_size() const { return world_size_; }
-  [[nodiscard]] bool is_complete() const { return assigned_.size() == world_size_; }
+  [[nodiscard]] bool is_complete() const { return assigned_count_ == world_size_; }
 
  private:
   /// Told one by one so that the controller sees that steps are made, and how long they take.
@@ -90,7 +90,17 @@ class Gang {
   void tell_all(Deed deed);
   void say(Rank rank, Deed deed);
   void reach(std::uint64_t step);
-  void later(nanoseconds delay, Rank rank, std::function<void()> action);
+  template <class Call>
+  void later(nanoseconds delay, Rank rank, Call action);
+  /// In the order of ranks.
+  template <class Call>
+  void each_alive(Call call);
+  [[nodiscard]] bool is_alive(Rank rank) const {
+    return rank.value < ranks_.size() && ranks_[rank.value].alive;
+  }
+  [[nodiscard]] bool is_hung(Rank rank) const {
+    return rank.value < ranks_.size() && ranks_[rank.value].hung;
+  }
   [[nodiscard]] nanoseconds pace() const { return script_.step_time * slowness_percent_ / 100; }
 
   EventQueue& queue_;
@@ -99,10 +109,11 @@ class Gang {
   bool each_step_;
   std::uint64_t best_before_;
   Hands hands_;
-  std::set<Rank> alive_;
-  std::set<Rank> assigned_;
-  std::set<Rank> going_;
-  std::set<Rank> hung_;
+  struct Member {
+    bool alive = false, assigned = false, going = false, hung = false;
+  };
+  std::vector<Member> ranks_;
+  std::size_t alive_count_ = 0, assigned_count_ = 0, going_count_ = 0, hung_count_ = 0;
   std::uint32_t world_size_ = 0;
   std::uint64_t first_step_ = 0;
   std::uint64_t base_step_ = 0;  ///< completed at base_

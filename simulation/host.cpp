@@ -51,12 +51,18 @@ void Host::start_agent() {
   identity.agent = boots_ * 1'000'000 + agents_;
   identity.pid = ++pids_;
   inbox_.clear();
-  agent_ = std::make_unique<agent::Agent>(identity, own_now());
+  agent_ = std::make_unique<agent::Agent>(std::move(identity), own_now(),
+                                          [this](Generation generation, const protocol::Endpoints&,
+                                                 const protocol::SharedEndpoints& held) {
+                                            return world_.lists().read(generation, obeyed_, held);
+                                          });
   if (setting_.data_paths) {
     probes_ = std::make_shared<ProbeHands>(
         queue_, clock_,
         ProbeHands::Hands{
-            [this](const protocol::Peer& peer) { return world_.is_answered(setting_.id, peer); },
+            [this](HostId other, std::uint32_t port) {
+              return world_.is_answered(setting_.id, other, port);
+            },
             [this](protocol::PathReport report) { feed(agent::PathsSeen{std::move(report)}); },
             [this] { return agent_ && !frozen_since_; }});
   }
@@ -236,6 +242,7 @@ void Host::run() {
 bool Host::is_outdated(const agent::Event& event) {
   const auto* said = std::get_if<agent::FromController>(&event);
   if (said == nullptr) return false;
+  obeyed_ = said->frame;
   const auto incarnation = said->frame->incarnation();
   const bool outdated = incarnation < newest_incarnation_;
   newest_incarnation_ = std::max(newest_incarnation_, incarnation);

@@ -159,6 +159,7 @@ class Host {
   std::optional<Instant> frozen_since_;
   bool running_ = false;
   std::deque<supervisor::host::Event> inbox_;
+  ListReader::Frame obeyed_;  ///< the newest that its agent was given
   std::unique_ptr<supervisor::host::Agent> agent_;
   std::shared_ptr<ProbeHands> probes_;  ///< of this life of the agent
   std::map<Rank, Worker> workers_;

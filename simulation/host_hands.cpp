@@ -197,7 +197,7 @@ void Host::perform(agent::StartWorker& c) {
 void Host::perform(agent::TellWorker& c) {
   const auto found = workers_.find(c.rank);
   if (found == workers_.end() || found->second.generation != c.generation) return;
-  world_.worker_told(setting_.id, c.rank, c.generation, *found->second.gang, c.message);
+  world_.worker_told(setting_.id, c, *found->second.gang);
 }
 
 void Host::perform(agent::AskWorkersToEnd&) {
@@ -237,7 +237,7 @@ void Host::perform(agent::CheckSelf&) {
 void Host::perform(agent::KnowPeers& c) {
   if (!probes_) return;
   world_.probes(setting_.id, c.peers);
-  probes_->know(c.peers, c.lost_after);
+  probes_->know(std::move(c.peers), c.lost_after);
 }
 
 void Host::perform(agent::CommitCheckpoint& c) {

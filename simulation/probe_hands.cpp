@@ -1,5 +1,6 @@
 #include "simulation/probe_hands.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -12,11 +13,11 @@ namespace {
 constexpr nanoseconds kRoundTrip = 300us;
 }  // namespace
 
-void ProbeHands::know(const protocol::Peers& peers, nanoseconds lost_after) {
+void ProbeHands::know(protocol::Peers peers, nanoseconds lost_after) {
   wake();
   peers_.clear();
-  for (const auto& peer : peers.peers()) peers_[HostId{peer.host()}] = peer;
-  (void)perform(machine_.step(own_now(), agent::PeersGiven{peers, lost_after}), false);
+  for (const auto& peer : peers.peers()) peers_.emplace_back(peer.host(), peer.probe_port());
+  (void)perform(machine_.step(own_now(), agent::PeersGiven{std::move(peers), lost_after}), false);
   asleep_ = false;
   calm_ = 0;
   arm();
@@ -54,23 +55,33 @@ void ProbeHands::round() {
 
 bool ProbeHands::perform(std::vector<agent::ProbeCommand> commands, bool at_once) {
   bool all = true;
+  std::vector<agent::SendProbe> coming;
   for (auto& command : commands) {
     std::visit(Overloaded{[&](const agent::SendProbe& c) {
                             if (at_once) return answered(c.host, c.number);
-                            const auto peer = peers_.find(c.host);
-                            if (peer == peers_.end() || !hands_.answers(peer->second)) {
+                            if (is_answered(c.host)) {
+                              coming.push_back(c);
+                            } else {
                               all = false;
-                              return;
                             }
-                            queue_.after(kRoundTrip, [weak = weak_from_this(), c] {
-                              const auto self = weak.lock();
-                              if (self && self->hands_.runs()) self->answered(c.host, c.number);
-                            });
                           },
                           [&](agent::ReportPaths& c) { hands_.report(std::move(c.report)); }},
                command);
   }
+  if (coming.empty()) return all;
+  queue_.after(kRoundTrip, [weak = weak_from_this(), coming = std::move(coming)] {
+    const auto self = weak.lock();
+    for (const auto& [host, number] : coming) {
+      if (self && self->hands_.runs()) self->answered(host, number);
+    }
+  });
   return all;
+}
+
+bool ProbeHands::is_answered(HostId host) const {
+  const auto peer = std::find_if(peers_.begin(), peers_.end(),
+                                 [host](const auto& entry) { return entry.first == host; });
+  return peer != peers_.end() && hands_.answers(peer->first, peer->second);
 }
 
 void ProbeHands::answered(HostId host, std::uint64_t number) {

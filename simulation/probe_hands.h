@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -22,8 +22,8 @@ namespace dlaunch::simulation {
 class ProbeHands : public std::enable_shared_from_this<ProbeHands> {
  public:
   struct Hands {
-    /// A probe that is sent now comes back.
-    std::function<bool(const protocol::Peer&)> answers;
+    /// A probe that is sent now to this port of that host comes back.
+    std::function<bool(HostId, std::uint32_t)> answers;
     std::function<void(protocol::PathReport)> report;
     /// False: the process is stopped.
     std::function<bool()> runs;
@@ -31,7 +31,7 @@ class ProbeHands : public std::enable_shared_from_this<ProbeHands> {
   ProbeHands(EventQueue& queue, const HostClock& clock, Hands hands)
       : queue_(queue), clock_(clock), hands_(std::move(hands)) {}
 
-  void know(const protocol::Peers& peers, nanoseconds lost_after);
+  void know(protocol::Peers peers, nanoseconds lost_after);
   /// Something is about to happen to one of the paths, or has been mended.
   void wake();
   /// It did not run for a while.
@@ -46,13 +46,14 @@ class ProbeHands : public std::enable_shared_from_this<ProbeHands> {
   /// False: one is not answered.
   bool perform(std::vector<supervisor::host::ProbeCommand> commands, bool at_once);
   void answered(HostId host, std::uint64_t number);
+  [[nodiscard]] bool is_answered(HostId host) const;
   [[nodiscard]] Instant own_now() const { return clock_.own(queue_.now()); }
 
   EventQueue& queue_;
   const HostClock& clock_;
   Hands hands_;
   supervisor::host::Probing machine_;
-  std::map<HostId, protocol::Peer> peers_;
+  std::vector<std::pair<HostId, std::uint32_t>> peers_;  ///< and their ports
   bool asleep_ = true;
   int calm_ = 0;
   std::uint64_t timers_ = 0;  ///< only the newest counts

@@ -1,5 +1,6 @@
 #include "simulation/safety.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "supervisor/job/verdict.h"
@@ -25,21 +26,33 @@ void Safety::worker_started(HostId host, Rank rank, Generation generation, Gener
            say(rank, generation));
   }
   if (setting_.program) {
-    // Ordered by generation: the oldest that lives comes first.
-    if (!live_.empty() && live_.begin()->first.first < generation) {
-      const auto& [older, where] = *live_.begin();
+    // The oldest that lives comes first.
+    if (!live_.empty() && live_.begin()->first < generation) {
+      const auto& [older, living] = *live_.begin();
+      const auto one = std::find_if(living.on.begin(), living.on.end(),
+                                    [](const auto& where) { return where.has_value(); });
+      const Rank still{static_cast<std::uint32_t>(one - living.on.begin())};
       broken("S8: " + say(rank, generation) + " starts on " + say(host) + " while " +
-             say(older.second, older.first) + " still lives on " + say(where));
+             say(still, older) + " still lives on " + say(**one));
     }
   }
-  const auto [found, fresh] = live_.try_emplace({generation, rank}, host);
-  if (!fresh) {
-    broken("S1: " + say(rank, generation) + " lives on " + say(found->second) + " and on " +
-           say(host));
+  auto& living = live_[generation];
+  if (rank.value >= living.on.size()) living.on.resize(rank.value + 1);
+  auto& where = living.on[rank.value];
+  if (where) {
+    broken("S1: " + say(rank, generation) + " lives on " + say(*where) + " and on " + say(host));
+    return;
   }
+  where = host;
+  ++living.count;
 }
 
-void Safety::worker_ended(Rank rank, Generation generation) { live_.erase({generation, rank}); }
+void Safety::worker_ended(Rank rank, Generation generation) {
+  const auto found = live_.find(generation);
+  if (found == live_.end() || rank.value >= found->second.on.size()) return;
+  if (!std::exchange(found->second.on[rank.value], std::nullopt)) return;
+  if (--found->second.count == 0) live_.erase(found);
+}
 
 void Safety::assigned(HostId host, Rank rank, bool consistent) {
   if (consistent) return;

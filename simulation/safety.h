@@ -1,6 +1,7 @@
 // What must hold after every single step, whatever happens. Each check is O(log hosts).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -55,7 +56,11 @@ class Safety {
   static constexpr std::size_t kBrokenKept = 20;
 
   Setting setting_;
-  std::map<std::pair<Generation, Rank>, HostId> live_;
+  struct Living {
+    std::vector<std::optional<HostId>> on;  ///< by rank
+    std::size_t count = 0;
+  };
+  std::map<Generation, Living> live_;  ///< those of which some worker lives
   Generation newest_publisher_;
   std::optional<supervisor::job::Incident> incident_;
   bool aborting_ = false;  ///< since the order to abort, until all workers are gone

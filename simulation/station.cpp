@@ -33,7 +33,9 @@ Station::Station(control::Setting setting, std::uint64_t seed, Parts parts)
       rng_(seed),
       jitter_(seed + 1),
       generation_(setting.recovered.last_generation),
-      machine_(std::make_unique<control::Controller>(std::move(setting), jitter_, queue_.now())) {}
+      machine_(std::make_unique<control::Controller>(std::move(setting), jitter_, queue_.now())) {
+  for (const auto& [id, host] : hosts_) sessions_[id] = {};
+}
 
 // ---- its life
 
@@ -89,9 +91,9 @@ void Station::run() {
   if (running_ || frozen_since_) return;
   running_ = true;
   while (!inbox_.empty() && alive_ && !ended_) {
-    const auto event = std::move(inbox_.front());
+    auto commands = machine_->step(queue_.now(), std::move(inbox_.front()));
     inbox_.pop_front();
-    for (auto& command : machine_->step(queue_.now(), event)) {
+    for (auto& command : commands) {
       if (ended_) break;
       std::visit([this](auto& c) { perform(c); }, command);
     }
@@ -138,24 +140,25 @@ void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& co
     hosts_.at(host)->connection_lost(connection, "the controller is gone");
     return;
   }
-  auto& session = sessions_[host];
+  auto& session = sessions_.at(host);
+  session.begun = true;
   if (frame.has_hello()) {
     if (session.connection && session.connection != connection) {
       const auto older = session.connection;
       connection_closed(host, older, "another connection came");
     }
-    session = Session{};
-    session.connection = connection;
-    loud_.insert(host);
+    set_loud(session, true);
+    session = Session{true, true, false, session.loud_until, connection, {}, 0, 0};
     beats_by_need();
   }
   if (session.connection != connection) return;  // closed by us, or replaced
   std::optional<Instant> acknowledged;
   const auto upto = std::min(frame.acknowledged(), session.delivered);
-  while (session.acknowledged < upto) {
-    acknowledged = session.sent.front();
-    session.sent.pop_front();
-    ++session.acknowledged;
+  if (session.acknowledged < upto) {
+    const auto count = static_cast<std::ptrdiff_t>(upto - session.acknowledged);
+    acknowledged = session.sent[upto - session.acknowledged - 1];
+    session.sent.erase(session.sent.begin(), session.sent.begin() + count);
+    session.acknowledged = upto;
   }
   const bool beat = frame.has_heartbeat();
   feed(control::AgentFrameCame{host, connection->number(), acknowledged, std::move(frame)});
@@ -164,11 +167,10 @@ void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& co
 
 void Station::connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                                 const std::string& reason) {
-  const auto found = sessions_.find(host);
-  if (found != sessions_.end() && found->second.connection == connection) {
-    found->second.connection.reset();
-    found->second.credited = false;
-    loud_.erase(host);
+  if (auto& session = sessions_.at(host); session.connection == connection) {
+    session.connection.reset();
+    session.credited = false;
+    set_loud(session, false);
     beats_by_need();
   }
   feed(control::AgentConnectionClosed{host, connection->number(), reason});
@@ -181,10 +183,8 @@ void Station::perform(control::SendToHosts& c) {
   const auto kind = beat ? Connection::Kind::beat : Connection::Kind::frame;
   const auto frame = std::make_shared<const protocol::ControllerFrame>(std::move(c.frame));
   for (const auto id : c.hosts) {
-    const auto found = sessions_.find(id);
-    if (found == sessions_.end() || !found->second.connection) continue;
-    auto& session = found->second;
-    if (beat && session.credited) continue;
+    auto& session = sessions_.at(id);
+    if (!session.connection || (beat && session.credited)) continue;
     auto& host = *hosts_.at(id);
     session.connection->to_host(
         [&host, &session, connection = session.connection, sent = queue_.now(), frame] {
@@ -200,7 +200,8 @@ void Station::perform(control::SendToHosts& c) {
 
 void Station::perform(control::CloseConnection& c) {
   watcher_.said(*this, "close", "h" + std::to_string(c.host.value) + ": " + c.reason);
-  auto& session = sessions_[c.host];
+  auto& session = sessions_.at(c.host);
+  session.begun = true;
   if (!session.connection) return;
   auto& host = *hosts_.at(c.host);
   session.connection->to_host([&host, connection = session.connection, reason = c.reason] {
@@ -208,7 +209,7 @@ void Station::perform(control::CloseConnection& c) {
   });
   session.connection.reset();
   session.credited = false;
-  loud_.erase(c.host);
+  set_loud(session, false);
   beats_by_need();
 }
 
@@ -232,10 +233,7 @@ void Station::check_journal(const protocol::ControllerFrame& frame) {
 void Station::consider_credit(HostId id, Session& session, std::optional<Instant> acknowledged) {
   if (single_beats_ || session.credited || !session.connection || !acknowledged) return;
   if (!alive_ || frozen_since_ || cuts_ > 0) return;
-  if (const auto loud = loud_until_.find(id); loud != loud_until_.end()) {
-    if (queue_.now() < loud->second) return;
-    loud_until_.erase(loud);
-  }
+  if (queue_.now() < session.loud_until) return;
   auto& host = *hosts_.at(id);
   if (host.connection() != session.connection || host.line().disturbed(queue_.now())) return;
   if (host.is_frozen() || session.connection->is_waiting()) return;
@@ -243,27 +241,38 @@ void Station::consider_credit(HostId id, Session& session, std::optional<Instant
   session.credited = true;
   host.credit();
   feed(control::QuietUntil{id, queue_.now() + kAlways});
-  loud_.erase(id);
+  set_loud(session, false);
   beats_by_need();
 }
 
 void Station::end_credit(HostId id) {
-  loud_until_[id] = queue_.now() + kAnnounced;
-  const auto found = sessions_.find(id);
-  if (found == sessions_.end() || !found->second.credited) return;
-  found->second.credited = false;
+  auto& session = sessions_.at(id);
+  session.loud_until = queue_.now() + kAnnounced;
+  if (!session.credited) return;
+  session.credited = false;
   hosts_.at(id)->end_credit();
   feed(control::QuietUntil{id, queue_.now() - rng_.between(0ns, heartbeat_)});
-  loud_.insert(id);
+  set_loud(session, true);
   beats_by_need();
 }
 
 void Station::end_all_credit() {
-  for (const auto& [id, session] : sessions_) end_credit(id);
+  for (const auto& [id, session] : sessions_) {
+    if (session.begun) end_credit(id);
+  }
+}
+
+void Station::set_loud(Session& session, bool loud) {
+  if (std::exchange(session.loud, loud) == loud) return;
+  if (loud) {
+    ++loud_;
+  } else {
+    --loud_;
+  }
 }
 
 void Station::beats_by_need() {
-  const bool needed = single_beats_ || !loud_.empty();
+  const bool needed = single_beats_ || loud_ > 0;
   if (std::exchange(beating_, needed) == needed) return;
   const auto next = needed ? rng_.between(0ns, heartbeat_) : kAlways;
   feed(control::QuietUntil{std::nullopt, queue_.now() + next});

@@ -1,16 +1,18 @@
 // One controller process on the login host: the real machine, with simulated hands.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include "base/dense_map.h"
 #include "base/ids.h"
 #include "base/rng.h"
 #include "launcher/controller/controller.h"
@@ -41,7 +43,7 @@ enum class SshTrouble { none, refused, slow, wrong_key };
 /// way to a dead process finds out that it is dead.
 class Station {
  public:
-  using Hosts = std::map<HostId, std::unique_ptr<Host>>;
+  using Hosts = DenseMap<HostId, std::unique_ptr<Host>>;
   struct Parts {
     EventQueue& queue;
     Hosts& hosts;
@@ -85,11 +87,14 @@ class Station {
 
  private:
   struct Session {
+    bool begun = false;  ///< its host has been met
+    bool loud = false;   ///< connected, and its heartbeats are sent
+    bool credited = false;
+    Instant loud_until = Instant::min();  ///< at least: something happens to its line
     std::shared_ptr<Connection> connection;
-    std::deque<Instant> sent;  ///< by number, those that are not acknowledged yet
+    std::vector<Instant> sent;  ///< by number, those that are not acknowledged yet
     std::uint64_t acknowledged = 0;
     std::uint64_t delivered = 0;
-    bool credited = false;
   };
 
   void feed(launcher::controller::Event event);
@@ -98,6 +103,7 @@ class Station {
   void check_deadline();
   void check_journal(const protocol::ControllerFrame& frame);
   void consider_credit(HostId host, Session& session, std::optional<Instant> acknowledged);
+  void set_loud(Session& session, bool loud);
   void beats_by_need();
 
   // ---- planting
@@ -137,9 +143,8 @@ class Station {
   supervisor::job::JobState state_ = supervisor::job::JobState::starting;
   std::optional<Instant> frozen_since_;
   std::optional<Instant> armed_;
-  std::map<HostId, Session> sessions_;
-  std::map<HostId, Instant> loud_until_;  ///< at least: something happens to its line
-  std::set<HostId> loud_;                 ///< connected, and their heartbeats are sent
+  DenseMap<HostId, Session> sessions_;  ///< of all hosts, so that each stays where it is
+  std::size_t loud_ = 0;
   std::set<std::pair<HostId, std::uint64_t>> planting_;
   std::set<std::uint64_t> journaling_;
   bool running_ = false;

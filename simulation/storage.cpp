@@ -63,8 +63,14 @@ void RunDb::write_all() {
   }
 }
 
+/// Of long rows only what is asked for: neither members nor files.
 void RunDb::note(const launcher::controller::JournalRow& row) {
-  const auto content = nlohmann::json::parse(row.json, nullptr, false);
+  using nlohmann::json;
+  if (row.kind != "generation" && row.kind != "committing") return;
+  const auto keep = [](int, json::parse_event_t event, json& key) {
+    return event != json::parse_event_t::key || (key != "members" && key != "files");
+  };
+  const auto content = json::parse(row.json, keep, false);
   if (!content.is_object() || !content.contains("generation")) return;
   const Generation generation{content.value("generation", std::uint64_t{0})};
   if (row.kind == "generation") generations_.insert(generation);

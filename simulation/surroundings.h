@@ -7,8 +7,9 @@
 
 #include "base/ids.h"
 #include "protocol/agent_wire.pb.h"
-#include "protocol/worker_message.h"
 #include "simulation/gang.h"
+#include "simulation/list_reader.h"
+#include "supervisor/host/command.h"
 
 namespace dlaunch::simulation {
 
@@ -31,14 +32,15 @@ class Surroundings {
 
   virtual Gang& worker_started(HostId host, Rank rank, Generation generation) = 0;
   virtual void worker_ended(HostId host, Rank rank, Generation generation) = 0;
-  virtual void worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
-                           const protocol::AgentMessage& message) = 0;
+  virtual void worker_told(HostId host, const supervisor::host::TellWorker& order, Gang& gang) = 0;
+  /// What agents read of an Assign.
+  virtual ListReader& lists() = 0;
   virtual void wrote(Generation generation, std::uint64_t step, const std::string& file) = 0;
   virtual bool storage_is_out() = 0;
   /// Whom this agent probes from now on.
   virtual void probes(HostId host, const protocol::Peers& peers) = 0;
-  /// A datagram from this host comes back from that one.
-  [[nodiscard]] virtual bool is_answered(HostId host, const protocol::Peer& peer) const = 0;
+  /// A datagram from this host to that one's port comes back.
+  [[nodiscard]] virtual bool is_answered(HostId host, HostId other, std::uint32_t port) const = 0;
   /// Before something happens to this host's paths: those who probe it look closely from now on.
   virtual void data_path_changes(HostId host) = 0;
   virtual std::string commit(HostId host, Generation generation, const protocol::Commit& order) = 0;

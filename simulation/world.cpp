@@ -116,7 +116,7 @@ std::string World::why_not_recovered() {
     return std::string("the job is ") + to_string(state) + ": " + station().machine().job().reason;
   }
   const auto* gang = newest_gang();
-  if (gang == nullptr || gangs_.rbegin()->first != station().generation()) {
+  if (gang == nullptr || crews_.rbegin()->first != station().generation()) {
     return "L2: the newest workers are not of the controller's generation";
   }
   if (!gang->is_training() || gang->alive() < gang->world_size()) return "it does not train";
@@ -237,7 +237,8 @@ void World::flush(HostId host) {
 }
 
 void World::line_changed(HostId host) {
-  for (const auto& [rank, worker] : std::map(hosts_.at(host)->workers())) worker.gang->tell(rank);
+  const auto workers = hosts_.at(host)->workers();
+  for (const auto& [rank, worker] : workers) worker.gang->tell(rank);
   station().end_credit(host);
 }
 
@@ -261,7 +262,7 @@ void World::end_mute_all() {
   for (const auto& [id, host] : hosts_) host->end_mute();
 }
 
-Gang* World::newest_gang() { return gangs_.empty() ? nullptr : gangs_.rbegin()->second.get(); }
+Gang* World::newest_gang() { return crews_.empty() ? nullptr : crews_.rbegin()->second.gang.get(); }
 
 void World::frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
                                 protocol::AgentFrame frame) {
@@ -276,20 +277,22 @@ void World::connection_closed(HostId host, const std::shared_ptr<Connection>& co
 // ---- the data network
 
 void World::probes(HostId host, const protocol::Peers& peers) {
-  for (const auto peer : probed_[host]) probed_by_[peer].erase(host);
-  probed_[host].clear();
+  auto& probed = probed_[host];
+  for (const auto peer : probed) std::erase(probed_by_[peer], host);
+  probed.clear();
   for (const auto& peer : peers.peers()) {
     if (peer.probe_port() == 0) continue;
-    probed_[host].insert(HostId{peer.host()});
-    probed_by_[HostId{peer.host()}].insert(host);
+    const HostId id{peer.host()};
+    probed.push_back(id);
+    auto& probers = probed_by_[id];
+    probers.insert(std::upper_bound(probers.begin(), probers.end(), host), host);
   }
 }
 
-bool World::is_answered(HostId host, const protocol::Peer& peer) const {
-  const HostId other{peer.host()};
+bool World::is_answered(HostId host, HostId other, std::uint32_t port) const {
   const auto& target = *hosts_.at(other);
   return hosts_.at(host)->is_on_data_network() && target.is_on_data_network() &&
-         target.probe_port() == peer.probe_port() && !cut_pairs_.contains(std::minmax(host, other));
+         target.probe_port() == port && !cut_pairs_.contains(std::minmax(host, other));
 }
 
 void World::data_path_changes(HostId host) {

@@ -9,10 +9,12 @@
 #include <string>
 #include <vector>
 
+#include "base/dense_map.h"
 #include "base/rng.h"
 #include "simulation/event_queue.h"
 #include "simulation/gang.h"
 #include "simulation/host.h"
+#include "simulation/list_reader.h"
 #include "simulation/outcome.h"
 #include "simulation/safety.h"
 #include "simulation/scenario.h"
@@ -67,12 +69,12 @@ class World final : public Surroundings, public Watcher {
   std::shared_ptr<Connection> connect(HostId host, Station& controller) override;
   Gang& worker_started(HostId host, Rank rank, Generation generation) override;
   void worker_ended(HostId host, Rank rank, Generation generation) override;
-  void worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
-                   const protocol::AgentMessage& message) override;
+  void worker_told(HostId host, const supervisor::host::TellWorker& order, Gang& gang) override;
+  ListReader& lists() override { return lists_; }
   void wrote(Generation generation, std::uint64_t step, const std::string& file) override;
   bool storage_is_out() override { return storage_.is_out(); }
   void probes(HostId host, const protocol::Peers& peers) override;
-  [[nodiscard]] bool is_answered(HostId host, const protocol::Peer& peer) const override;
+  [[nodiscard]] bool is_answered(HostId host, HostId other, std::uint32_t port) const override;
   void data_path_changes(HostId host) override;
   std::string commit(HostId host, Generation generation, const protocol::Commit& order) override;
   protocol::CheckpointsFound inspect() override { return storage_.inspect(); }
@@ -94,6 +96,7 @@ class World final : public Surroundings, public Watcher {
   void check_end();
   void check_expectations();
   void flush(HostId host);
+  [[nodiscard]] bool is_told_the_same(const supervisor::host::TellWorker& order);
   void finish_outcome();
 
   Scenario scenario_;
@@ -109,12 +112,17 @@ class World final : public Surroundings, public Watcher {
   Ending ending_ = Ending::finish;
   Station::Hosts hosts_;
   std::vector<std::unique_ptr<Station>> stations_;
-  std::map<Generation, std::unique_ptr<Gang>> gangs_;
-  std::map<HostId, std::vector<std::weak_ptr<Connection>>>
+  struct Crew {
+    std::unique_ptr<Gang> gang;
+    std::vector<Host*> places;            ///< by rank, where it lives
+    protocol::SharedEndpoints endpoints;  ///< as the first of its ranks was told
+  };
+  std::map<Generation, Crew> crews_;
+  ListReader lists_;
+  DenseMap<HostId, std::vector<std::weak_ptr<Connection>>>
       links_;  ///< connections that may still carry something
-  std::map<std::pair<Generation, Rank>, HostId> places_;
-  std::map<HostId, std::set<HostId>> probed_by_, probed_;
-  std::multiset<std::pair<HostId, HostId>> cut_pairs_;  ///< the smaller first
+  DenseMap<HostId, std::vector<HostId>> probed_by_, probed_;  ///< in the order of hosts
+  std::multiset<std::pair<HostId, HostId>> cut_pairs_;        ///< the smaller first
   std::uint64_t connections_ = 0;
   std::unique_ptr<Injector> injector_;
   bool ended_ = false;

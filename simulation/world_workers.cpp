@@ -11,40 +11,39 @@ namespace job = supervisor::job;
 
 Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
   safety_.worker_started(host, rank, generation, hosts_.at(host)->newest_seen());
-  places_[{generation, rank}] = host;
-  auto& entry = gangs_[generation];
-  if (entry) return *entry;
+  auto& crew = crews_[generation];
+  if (rank.value >= crew.places.size()) crew.places.resize(rank.value + 1);
+  crew.places[rank.value] = hosts_.at(host).get();
+  if (crew.gang) return *crew.gang;
   const auto best = station().machine().job().step.value_or(Step{});
   Gang::Hands hands;
-  hands.say = [this, generation](Rank of, Deed deed, const Progress& progress) {
-    const auto found = places_.find({generation, of});
-    if (found == places_.end()) return;
-    hosts_.at(found->second)
-        ->worker_says(of, generation, deed, progress, scenario_.training.step_time);
+  hands.say = [this, generation, &crew](Rank of, Deed deed, const Progress& progress) {
+    auto* place = crew.places[of.value];
+    if (place == nullptr) return;
+    place->worker_says(of, generation, deed, progress, scenario_.training.step_time);
   };
   hands.quiet = [this, generation](Instant until) {
     if (generation != station().generation() || scenario_.single_beats) return;
     station().ask(control::ForJob{job::StepsUntil{until}});
   };
-  entry = std::make_unique<Gang>(queue_, gang_dice_, scenario_.training, scenario_.single_beats,
-                                 best.value, std::move(hands));
-  return *entry;
+  crew.gang = std::make_unique<Gang>(queue_, gang_dice_, scenario_.training, scenario_.single_beats,
+                                     best.value, std::move(hands));
+  return *crew.gang;
 }
 
 void World::worker_ended(HostId, Rank rank, Generation generation) {
-  places_.erase({generation, rank});
+  crews_.at(generation).places.at(rank.value) = nullptr;
   safety_.worker_ended(rank, generation);
 }
 
-void World::worker_told(HostId host, Rank rank, Generation generation, Gang& gang,
-                        const protocol::AgentMessage& message) {
+void World::worker_told(HostId host, const supervisor::host::TellWorker& order, Gang& gang) {
   namespace line = protocol::worker;
+  const auto& [rank, generation, message, endpoints] = order;
   std::visit(Overloaded{[&](const line::Assign& assign) {
                           std::optional<std::uint64_t> step;
                           if (assign.restore) step = assign.restore->step.value;
-                          const bool whole = assign.endpoints.size() == assign.world_size;
                           const bool same = gang.assign(rank, assign.world_size, step);
-                          safety_.assigned(host, rank, whole && same);
+                          safety_.assigned(host, rank, same && is_told_the_same(order));
                         },
                         [&](const line::Go&) {
                           safety_.go(generation, gang.is_complete());
@@ -53,6 +52,15 @@ void World::worker_told(HostId host, Rank rank, Generation generation, Gang& gan
                         [&](const line::CheckpointAt&) { gang.request_checkpoint(); },
                         [&](const line::Stop&) { gang.request_stop(); }, [](const auto&) {}},
              message.body);
+}
+
+/// Of where all ranks of its generation listen.
+bool World::is_told_the_same(const supervisor::host::TellWorker& order) {
+  const auto& assign = std::get<protocol::worker::Assign>(order.message.body);
+  auto& first = crews_[order.generation].endpoints;
+  if (!first) first = order.endpoints;
+  if (!first || !order.endpoints || first->ranks.size() != assign.world_size) return false;
+  return first == order.endpoints || first->ranks == order.endpoints->ranks;
 }
 
 void World::wrote(Generation generation, std::uint64_t step, const std::string& file) {
