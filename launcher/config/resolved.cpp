@@ -178,6 +178,7 @@ void write_health(Writer& writer, const HealthSection& health) {
   writer.duration("hang_floor", health.hang_floor);
   writer.duration("start_limit", health.start_limit);
   writer.duration("checkpoint_limit", health.checkpoint_limit);
+  writer.duration("link_window", health.link_window);
 }
 
 void write_host(Writer& writer, const HostSpec& host) {

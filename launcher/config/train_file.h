@@ -124,6 +124,7 @@ struct HealthSection {
   std::optional<nanoseconds> hang_floor;  ///< nullopt: auto
   nanoseconds start_limit = 30min;
   nanoseconds checkpoint_limit = 30min;
+  std::optional<nanoseconds> link_window;  ///< nullopt: auto
 
   friend bool operator==(const HealthSection&, const HealthSection&) = default;
 };

@@ -226,8 +226,7 @@ void read_health(Section section, TrainFile& train) {
   section.duration("start_limit", health.start_limit, 1s);
   section.duration("checkpoint_limit", health.checkpoint_limit, 1s);
   section.later("evaluation_limit");
-  std::string unused;
-  section.choice("link_window", unused, {"auto"});
+  section.duration_or_auto("link_window", health.link_window, 0s);
   section.finish();
 }
 

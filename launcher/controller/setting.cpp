@@ -218,6 +218,7 @@ void fill_job(const JobInput& input, const config::TrainFile& train, supervisor:
       train.health.hang_floor.value_or(job.trainer ? kHangFloorTrainer : kHangFloorProgram);
   job.start_limit = train.health.start_limit;
   job.checkpoint_limit = train.health.checkpoint_limit;
+  job.link_window = train.health.link_window.value_or(job.link_window);
 }
 
 }  // namespace

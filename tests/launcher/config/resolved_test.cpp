@@ -44,7 +44,9 @@ TEST(Resolved, EveryKeyReadsBackToTheSame) {
       "[checkpoint]\nevery = \"1234567 us\"\nkeep = 9\n"
       "[recovery]\nlease = \"61 s\"\non_lease_end = \"keep\"\nrestarts = { process = 0, window = "
       "\"90 s\" }\nquarantine = false\n"
-      "[health]\nheartbeat = \"123456789 ns\"\nlost_after = \"2 s\"\nhang_floor = \"1.5 h\"\n");
+      "[health]\nheartbeat = \"123456789 ns\"\nlost_after = \"2 s\"\nhang_floor = \"1.5 "
+      "h\"\nlink_window = \"0.5 "
+      "s\"\n");
   ASSERT_EQ(problems_of(train), "");
   expect_reads_back({std::get<HostsFile>(hosts), std::get<TrainFile>(train)});
 }

@@ -99,6 +99,7 @@ lost_after = "400 ms"
 hang_floor = "2 s"
 start_limit = "1 min"
 checkpoint_limit = "2 min"
+link_window = "250 ms"
 )";
 
 TEST(TrainFile, PrefetchBelongsToASharedState) {
@@ -140,7 +141,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
   EXPECT_EQ(file.checkpoint, (CheckpointSection{"/home/ann/out", EverySteps{100}, 5, false}));
   EXPECT_EQ(file.recovery,
             (RecoverySection{false, 1h, 0, 30min, 5, 10s, 20s, false, false, 1min, 2s, 5s}));
-  EXPECT_EQ(file.health, (HealthSection{50ms, 400ms, 2s, 1min, 2min}));
+  EXPECT_EQ(file.health, (HealthSection{50ms, 400ms, 2s, 1min, 2min, 250ms}));
   EXPECT_THAT(file.notices, ElementsAre());
 }
 
@@ -301,7 +302,7 @@ TEST(TrainFile, RefusesWhatIsWrong) {
       {with_trainer("[health]\nheartbeat = \"auto\""), "expected a duration"},
       {with_trainer("[health]\nheartbeat = \"1 ms\""), "10 ms to 30 days"},
       {with_trainer("[health]\nevaluation_limit = \"1 h\""), "not available yet"},
-      {with_trainer("[health]\nlink_window = \"1 s\""), "expected \"auto\""},
+      {with_trainer("[health]\nlink_window = 1"), "`link_window` in [health]"},
       {with_trainer("[trainer]\nreduction = \"fast\""), "not available yet"},
       {with_trainer("[trainer]\nshard_size = 8"), "has no effect with strategy"},
       {with_trainer("[trainer]\nstrategy = \"hsdp\"\nshard_size = 3"), "expected a power of two"},

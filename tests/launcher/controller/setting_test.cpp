@@ -59,6 +59,12 @@ TEST_F(SettingTest, ATrainerGetsShortLimitsAndAProgramLongOnes) {
   EXPECT_EQ(program.job.hang_floor, 10min);
 }
 
+TEST_F(SettingTest, ALinkIsRiddenOutForASecondOrAsLongAsTheUserSays) {
+  EXPECT_EQ(make().job.link_window, 1s);
+  files_.train.health.link_window = 3s;
+  EXPECT_EQ(make().job.link_window, 3s);
+}
+
 TEST_F(SettingTest, TheHeartbeatGrowsWithTheHostsButNotBeyondAFifthOfLostAfter) {
   add_hosts(4398);
   EXPECT_EQ(make().heartbeat, 110ms);
