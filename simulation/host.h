@@ -130,6 +130,7 @@ class Host {
   void perform(supervisor::host::Exit& c);
   void perform(supervisor::host::KnowPeers& c);
   void perform(supervisor::host::KeepLogs&) {}
+  void perform(supervisor::host::NoteWritten&) {}
   void perform(supervisor::host::Note&) {}
 
   Setting setting_;

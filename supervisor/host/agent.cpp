@@ -164,15 +164,29 @@ void Agent::Impl::on(Instant, const SelfChecked& e) {
 }
 
 void Agent::Impl::on(Instant now, const LinkSeen& e) {
-  const auto [known, first] = links_.try_emplace(e.interface, e.up);
-  if (first ? e.up : known->second == e.up) return;
-  known->second = e.up;
+  const auto [known, first] = links_.try_emplace(e.interface, Link{e.up, now});
+  if (first ? e.up : known->second.up == e.up) return;
+  known->second = {e.up, now};
   protocol::Evidence evidence;
   auto& link = *evidence.mutable_link_changed();
   link.set_interface(e.interface);
   link.set_up(e.up);
   link.set_down_seconds(e.down_seconds);
   testify(now, generation_, std::move(evidence));
+}
+
+/// A controller that was started again cannot know: all that are down, before `Ready` is said.
+void Agent::Impl::repeat_links(Instant now) {
+  for (const auto& [interface, link] : links_) {
+    const bool waits = std::any_of(
+        evidence_.waiting().begin(), evidence_.waiting().end(),
+        [&](const auto& entry) { return entry.evidence.link_changed().interface() == interface; });
+    if (link.up || waits) continue;
+    protocol::Evidence evidence;
+    evidence.mutable_link_changed()->set_interface(interface);
+    evidence.mutable_link_changed()->set_down_seconds(to_seconds(now - link.since));
+    evidence_.add(link.since, generation_, std::move(evidence));
+  }
 }
 
 void Agent::Impl::on(Instant, const PathsSeen& e) {

@@ -125,6 +125,7 @@ class Agent::Impl {
   void say_connected();
   void say_restored();
   void repeat_checkpoints();
+  void repeat_links(Instant now);
   void beat(Instant now);
   /// A heartbeat out of turn.
   void tell_workers(Instant now);
@@ -163,7 +164,11 @@ class Agent::Impl {
   std::map<Rank, Worker> workers_;
   EvidenceBook evidence_;
   std::deque<protocol::Committed> committed_;  ///< of this generation, the newest
-  std::map<std::string, bool> links_;
+  struct Link {
+    bool up = true;
+    Instant since;
+  };
+  std::map<std::string, Link> links_;  ///< by interface
   std::vector<Command> out_;
 };
 

@@ -132,6 +132,7 @@ void Agent::Impl::obey(Instant now, const protocol::Welcome& order) {
   if (order.lost_after_ms() > 0) lost_after_ = std::chrono::milliseconds(order.lost_after_ms());
   job_ = order.job();
   beat(now);
+  repeat_links(now);
   for (const auto& entry : evidence_.waiting()) {
     protocol::AgentFrame frame;
     *frame.mutable_evidence() = dated(entry, now);

@@ -237,6 +237,9 @@ void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Writ
   written.set_hash(line.hash);
   written.set_seconds(line.seconds);
   keep_newest(worker.written, written);
+  if (parting_due_) {
+    out_.push_back(NoteWritten{generation_, job_.checkpoint_directory(), written});
+  }
   send(std::move(frame));
 }
 

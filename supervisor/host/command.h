@@ -59,6 +59,12 @@ struct CommitCheckpoint {
   Generation generation;
   protocol::Commit commit;
 };
+/// Beside the shard, for whoever looks at the directory next: the controller does not hear of it.
+struct NoteWritten {
+  Generation generation;
+  std::string directory;
+  protocol::Written written;
+};
 /// Takes the lock and renews it until the agent leaves or another order comes.
 struct InspectCheckpoints {
   std::string directory;
@@ -91,8 +97,8 @@ struct Note {
 };
 
 using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorkersToEnd, KillAll,
-                             PickPort, CheckSelf, CommitCheckpoint, InspectCheckpoints, FindMark,
-                             KnowPeers, KeepLogs, Exit, Note>;
+                             PickPort, CheckSelf, CommitCheckpoint, NoteWritten, InspectCheckpoints,
+                             FindMark, KnowPeers, KeepLogs, Exit, Note>;
 
 /// The shell's last step before an assignment is written to its worker: where all ranks listen.
 void add_endpoints(TellWorker& order);

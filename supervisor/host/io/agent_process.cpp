@@ -11,16 +11,17 @@
 #include <boost/asio/thread_pool.hpp>
 #include <chrono>
 #include <cstdio>
+#include <future>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/io/clock.h"
 #include "base/io/driver.h"
-#include "base/io/files.h"
 #include "protocol/json_text.h"
 #include "rendezvous/io/psk.h"
 #include "supervisor/host/agent.h"
+#include "supervisor/host/io/agent_identity.h"
 #include "supervisor/host/io/carrier.h"
 #include "supervisor/host/io/checkpoint_hands.h"
 #include "supervisor/host/io/checkpoint_lock.h"
@@ -50,41 +51,13 @@ constexpr int kLooksPerFileLook = 10;       // a shared file system is asked onc
 constexpr nanoseconds kFlushLimit = 300ms;  // the controller acknowledges with its next beat
 constexpr nanoseconds kMarkLimit = 5s;      // a network file system shows new names with delay
 constexpr nanoseconds kMarkEvery = 100ms;
+constexpr nanoseconds kNoteLimit = 1s;    // a small file, on a network file system
 constexpr nanoseconds kLogLimit = 500ms;  // for the last lines to reach the disk
-
-std::uint64_t new_agent_number() {
-  return static_cast<std::uint64_t>(unix_now() * 1e6) ^
-         (static_cast<std::uint64_t>(::getpid()) << 44U);
-}
-
-Identity identity_of(const protocol::Bootstrap& bootstrap) {
-  Identity identity;
-  identity.job = bootstrap.job;
-  identity.host = bootstrap.host_id;
-  identity.name = bootstrap.host;
-  identity.build = bootstrap.build;
-  identity.boot_id = read_file("/proc/sys/kernel/random/boot_id", 64).value_or("unknown");
-  identity.agent = new_agent_number();
-  identity.pid = static_cast<std::uint32_t>(::getpid());
-  identity.first = bootstrap.first;
-  identity.lease = bootstrap.lease;
-  identity.stop_on_lease_end = bootstrap.stop_on_lease_end;
-  return identity;
-}
 
 std::string stamp() {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.3f ", unix_now());
   return text.data();
-}
-
-/// 0: it died before it could be seen, and its end will not be told.
-pid_t find_holder(const protocol::Bootstrap& bootstrap) {
-  const auto parent = ::getppid();
-  const auto words = read_file("/proc/" + std::to_string(parent) + "/cmdline", 4096).value_or("");
-  const bool ours = words.find(std::string("\0holder\0", 8)) != std::string::npos &&
-                    words.find(bootstrap.job) != std::string::npos;
-  return ours ? parent : 0;
 }
 
 class AgentProcess {
@@ -263,6 +236,16 @@ class AgentProcess {
       auto error = commit_checkpoint(checkpoint_directory_, c.generation, c.commit);
       driver_->post(CommitDone{c.generation, c.commit.step(), std::move(error)});
     });
+  }
+
+  /// Waited for, because this process may end next; not for long, because storage may hang.
+  void perform(NoteWritten& c) {
+    const auto note = std::make_shared<std::packaged_task<void()>>([c = std::move(c)] {
+      (void)note_written(c.directory, c.generation, c.written);  // without it there is none
+    });
+    const auto noted = note->get_future();
+    asio::post(pool_, [note] { (*note)(); });
+    (void)noted.wait_for(kNoteLimit);
   }
 
   void perform(InspectCheckpoints& c) {

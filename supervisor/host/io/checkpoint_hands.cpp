@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "base/io/files.h"
 #include "protocol/json_text.h"
@@ -22,7 +23,9 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr std::size_t kManifestBytesMax = 64 * 1024 * 1024;
+constexpr std::size_t kNoteBytesMax = 4096;
 constexpr const char* kMark = ".dlaunch-mark-";
+constexpr const char* kNote = ".written";  // behind the name of a shard
 
 /// "step-800" → 800; nothing for "step-800.g3.partial", "step-" or "step-08x".
 std::optional<std::uint64_t> step_of(std::string_view name) {
@@ -47,6 +50,10 @@ std::optional<std::uint64_t> generation_of_partial(std::string_view name) {
       std::from_chars(digits.data(), digits.data() + digits.size(), generation);
   const bool whole = error == std::errc{} && end == digits.data() + digits.size();
   return whole ? std::optional(generation) : std::nullopt;
+}
+
+std::string partial_name(std::uint64_t step, Generation generation) {
+  return "step-" + std::to_string(step) + ".g" + std::to_string(generation.value) + ".partial";
 }
 
 std::string advice(std::error_code code) {
@@ -133,12 +140,68 @@ Result<void> set_aside(const std::string& target) {
   return {};
 }
 
+/// The order that a controller would have given, had it heard of the shards; nullopt: some of them
+/// are missing or not whole.
+std::optional<protocol::Commit> order_from_notes(const std::string& partial, std::uint64_t step) {
+  const auto manifest = read_manifest(partial);
+  if (!manifest) return std::nullopt;
+  const auto shards = manifest->value("world_size", 0U);
+  protocol::Commit order;
+  order.set_step(step);
+  for (std::uint32_t rank = 0; rank < shards; ++rank) {
+    const auto name =
+        "shard-" + std::to_string(rank) + "-of-" + std::to_string(shards) + ".safetensors";
+    const auto text = read_file(partial + "/" + name + kNote, kNoteBytesMax);
+    const auto note = text ? json::parse(*text, nullptr, false) : json();
+    const bool whole = note.is_object() && note.value("bytes", json()).is_number_unsigned() &&
+                       note.value("hash", json()).is_string();
+    if (!whole) return std::nullopt;
+    auto& file = *order.add_files();
+    file.set_name(name);
+    file.set_bytes(note["bytes"].get<std::uint64_t>());
+    file.set_hash(note["hash"].get<std::string>());
+  }
+  return shards == 0 ? std::nullopt : std::optional(order);
+}
+
+/// What workers wrote at the end of their lease, when there was nobody to commit it. Those of
+/// before have ended, or write elsewhere: the lock is ours.
+void commit_noted(const std::string& directory) {
+  struct Left {
+    std::uint64_t step = 0, generation = 0;
+  };
+  std::vector<Left> left;
+  std::error_code code;
+  for (const auto& entry : fs::directory_iterator(directory, code)) {
+    const auto name = entry.path().filename().string();
+    const auto generation = generation_of_partial(name);
+    const auto step = step_of(std::string_view(name).substr(0, name.find('.')));
+    if (generation && step) left.push_back({*step, *generation});
+  }
+  for (const auto& [step, number] : left) {
+    const Generation generation{number};
+    const auto order = order_from_notes(directory + "/" + partial_name(step, generation), step);
+    const auto target = directory + "/step-" + std::to_string(step);
+    if (!order || fs::exists(target, code)) continue;
+    if (!commit_checkpoint(directory, generation, *order).empty()) continue;
+    for (const auto& file : order->files()) fs::remove(target + "/" + file.name() + kNote, code);
+  }
+}
+
 }  // namespace
+
+Result<void> note_written(const std::string& directory, Generation generation,
+                          const protocol::Written& written) {
+  const json note = {{"bytes", written.bytes()}, {"hash", written.hash()}};
+  return replace_file(
+      directory + "/" + partial_name(written.step(), generation) + "/" + written.file() + kNote,
+      note.dump());
+}
 
 std::string commit_checkpoint(const std::string& directory, Generation generation,
                               const protocol::Commit& order) {
   const auto target = directory + "/step-" + std::to_string(order.step());
-  const auto partial = target + ".g" + std::to_string(generation.value) + ".partial";
+  const auto partial = directory + "/" + partial_name(order.step(), generation);
   std::error_code code;
   if (fs::exists(target, code)) {
     // Without the partial one the order has been carried out already, before a reconnect.
@@ -178,6 +241,7 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
     found.set_locked_by((*holder)->empty() ? "that is about to begin" : **holder);
     return found;
   }
+  commit_noted(directory);
   std::vector<std::uint64_t> steps;
   for (const auto& entry : fs::directory_iterator(directory, code)) {
     if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);

@@ -17,8 +17,13 @@ namespace dlaunch::supervisor::host {
 [[nodiscard]] std::string commit_checkpoint(const std::string& directory, Generation generation,
                                             const protocol::Commit& order);
 
+/// Leaves a note beside the shard that it is whole, for `inspect_checkpoints`. Blocks.
+[[nodiscard]] Result<void> note_written(const std::string& directory, Generation generation,
+                                        const protocol::Written& written);
+
 /// Makes the directory where it is missing, proves that it can be written, takes its lock for `job`
-/// (checkpoint_lock.h) and lists the complete checkpoints. Blocks.
+/// (checkpoint_lock.h), gives those their final name of which every shard has its note, and lists
+/// the complete checkpoints. Blocks.
 [[nodiscard]] protocol::CheckpointsFound inspect_checkpoints(const std::string& directory,
                                                              const std::string& job,
                                                              nanoseconds stale_after);

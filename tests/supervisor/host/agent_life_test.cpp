@@ -232,6 +232,24 @@ TEST(AgentLease, ATrainerWritesACheckpointBeforeItsHostIsLeft) {
   EXPECT_EQ(machine.all<Exit>().size(), 1U);
 }
 
+TEST(AgentLease, WhatItsWorkersWriteAtItsEndIsNotedBesideIt) {
+  Machine machine(true, 10s);
+  machine.make_ready();
+  machine.make_training(1);
+  protocol::worker::Written line;
+  line.step = Step{7};
+  line.file = "shard-0-of-2.safetensors";
+  const WorkerSaid said{Rank{2}, Generation{1}, {Generation{1}, line}};
+  machine.put(said);
+  EXPECT_TRUE(machine.all<NoteWritten>().empty()) << "the controller is told";
+  machine.put(ConnectionDown{"no route"});
+  machine.pass(61s);
+  machine.put(said);
+  ASSERT_EQ(machine.all<NoteWritten>().size(), 1U);
+  EXPECT_EQ(machine.all<NoteWritten>()[0].written.file(), line.file);
+  EXPECT_EQ(machine.all<NoteWritten>()[0].generation, Generation{1});
+}
+
 TEST(AgentLease, WhatDoesNotEndWithinTheGraceIsEnded) {
   Machine machine(true, 10s);
   machine.make_ready();

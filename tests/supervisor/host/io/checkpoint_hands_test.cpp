@@ -140,6 +140,35 @@ TEST_F(CheckpointHands, ListsWhatIsCompleteOldestFirst) {
   EXPECT_EQ(nlohmann::json::parse(found.checkpoints(0).config()).at("seed"), 1);
 }
 
+TEST_F(CheckpointHands, WhatWasWrittenWithoutAControllerIsCommittedByWhoeverLooksNext) {
+  write_partial(20, 3, "abc");
+  write_partial(30, 3, "abcd");
+  protocol::Written written;
+  written.set_step(20);
+  written.set_file("shard-0-of-1.safetensors");
+  written.set_bytes(3);
+  written.set_hash("hash of abc");
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written));
+  const auto found = inspect_checkpoints(directory_, "job-1", 60s);
+  ASSERT_EQ(found.checkpoints_size(), 1) << "of step 30 no rank has said that it is whole";
+  EXPECT_EQ(found.checkpoints(0).step(), 20U);
+  EXPECT_FALSE(is_there("step-20/shard-0-of-1.safetensors.written"));
+  const auto text = read_file(directory_ + "/step-20/manifest.json", 1 << 16);
+  ASSERT_TRUE(text);
+  EXPECT_EQ(nlohmann::json::parse(*text).at("files").at(0).at("hash"), "hash of abc");
+}
+
+TEST_F(CheckpointHands, WhereARankHasNotWrittenNothingIsCommitted) {
+  write_partial(20, 3, "abc");
+  ASSERT_TRUE(replace_file(directory_ + "/step-20.g3.partial/manifest.json",
+                           R"({"world_size": 2, "config": {}, "data": {}})"));
+  protocol::Written written;
+  written.set_step(20);
+  written.set_file("shard-0-of-2.safetensors");
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written));
+  EXPECT_EQ(inspect_checkpoints(directory_, "job-1", 60s).checkpoints_size(), 0);
+}
+
 TEST_F(CheckpointHands, ADirectoryThatAnotherJobHasIsNotUsed) {
   EXPECT_EQ(inspect_checkpoints(directory_, "job-1", 60s).locked_by(), "");
   EXPECT_EQ(inspect_checkpoints(directory_, "job-1", 60s).locked_by(), "") << "its own";
