@@ -85,7 +85,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
              (h.closed_at || liveness_.is_suspect(e.host) || !h.relayed_by.empty())) {
     out_.push_back(HostCleared{e.host});
   }
-  if (!same) {
+  if (!same && h.agent != 0) {
     paths_.forget(e.host);
     broken_.erase(e.host);
   }
@@ -155,6 +155,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   h.ready_due.reset();
   if (e.ordered) return refresh(e.host);
   h.closed_at = now;
+  h.patience = e.patience;
   h.reason = "the connection of its agent closed (" + e.reason + ")";
   wait_until(e.host, given_up_at(h));
   refresh(e.host);
@@ -182,8 +183,8 @@ void Coordinator::Impl::on(Instant, const FormAsked& e) {
 
 void Coordinator::Impl::on(Instant now, const HostBlamed& e) {
   if (!policy_.quarantine) return;
-  const auto end = quarantine_.blame(e.host, now, e.beyond_doubt);
-  if (!end) return;
+  const auto end = quarantine_.blame(e.host, e.at.value_or(now), e.beyond_doubt);
+  if (!end || *end <= now) return;
   auto& h = host(e.host);
   h.quarantined_until = *end;
   h.reason = "quarantined: " + e.reason;
@@ -196,6 +197,7 @@ void Coordinator::Impl::on(Instant, const DataLinkBecame& e) {
   if (std::exchange(h.link_down, !e.up) == !e.up) return;
   h.reason = e.up ? "" : e.sentence;
   if (!e.up) returning_.insert(e.host);
+  if (!e.up && e.probed) broken_.insert(e.host);
   refresh(e.host);
   say_return(e.host);
 }
@@ -252,7 +254,7 @@ void Coordinator::Impl::on_wait_over(Instant now, HostId id) {
          h.agent == 0 ? "its agent did not come back within " + format_duration(policy_.readmit) +
                             " after the controller was started again"
                       : "its agent is gone and no successor came within " +
-                            format_duration(policy_.successor_limit));
+                            format_duration(std::max(policy_.successor_limit, h.patience)));
   }
   if (h.ready_due && *h.ready_due <= now) {
     h.ready_due.reset();

@@ -27,7 +27,8 @@ void Coordinator::Impl::adopt(const Plan& plan, Instant now) {
 Instant Coordinator::Impl::given_up_at(const Host& host) const {
   // A member of the adopted generation that has not been met has all of the calm.
   if (host.agent == 0) return calm_until_.value_or(*host.closed_at);
-  return std::max(*host.closed_at + policy_.successor_limit, calm_until_.value_or(Instant{}));
+  const auto limit = std::max(policy_.successor_limit, host.patience);
+  return std::max(*host.closed_at + limit, calm_until_.value_or(Instant{}));
 }
 
 void Coordinator::Impl::end_calm(Instant now) {
@@ -35,6 +36,7 @@ void Coordinator::Impl::end_calm(Instant now) {
   start_over_if_alone(now);
   // Silence counts from now: what was before may have been our own.
   for (const auto id : liveness_.reset(now)) refresh(id);
+  judge_paths(now);
   const auto met = returning_;
   for (const auto id : met) say_return(id);
 }

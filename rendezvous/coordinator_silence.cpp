@@ -161,8 +161,9 @@ void Coordinator::Impl::judge_paths(Instant now) {
   }
   for (auto entry = broken_.begin(); entry != broken_.end();) {
     const auto id = *entry;
-    // Of a host that is silent itself nothing new is known.
-    if (broken.contains(id) || !is_heard(id)) {
+    // Of a host that is silent itself nothing new is known, nor while the probers are on their way
+    // to a controller that was started again.
+    if (broken.contains(id) || !is_heard(id) || calm_until_) {
       ++entry;
       continue;
     }

@@ -55,7 +55,8 @@ struct QuietUntil {
 struct Closed {
   HostId host;
   std::string reason;
-  bool ordered = false;  ///< its agent left because it was told to: nothing against the host
+  bool ordered = false;    ///< its agent left because it was told to: nothing against the host
+  nanoseconds patience{};  ///< another connection may take so long, if that is longer than usual
 };
 /// One agent's word on the data path of a host that it probes.
 struct PathWord {
@@ -85,13 +86,15 @@ struct HostCleaned {
 struct HostBlamed {
   HostId host;
   std::string reason;
-  bool beyond_doubt = false;  ///< quarantined at once
+  bool beyond_doubt = false;    ///< quarantined at once
+  std::optional<Instant> at{};  ///< known from an earlier incarnation; else now
 };
 /// Its link to the other hosts' data network: without it a host that is heard is of no use.
 struct DataLinkBecame {
   HostId host;
   bool up = true;
   std::string sentence;
+  bool probed = false;  ///< down: by what DataPathBecame says of it, perhaps to a controller before
 };
 struct DrainAsked {
   HostId host;

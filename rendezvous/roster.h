@@ -36,6 +36,7 @@ struct Host {
   std::uint32_t workers = 1;
   std::string data_address;
   std::optional<Instant> closed_at;  ///< waiting for the agent or its successor
+  nanoseconds patience{};            ///< for so long at least
   std::optional<Instant> quarantined_until;
 };
 

@@ -21,18 +21,24 @@ rendezvous::Coordinator coordinator_of(const Setting& setting, Instant now) {
 
 constexpr const char* kOverSsh = "its control runs over the SSH connection";
 
+Setting begun(Setting setting, Instant now) {
+  setting.recovered = supervisor::job::on_this_clock(std::move(setting.recovered), now);
+  return setting;
+}
+
 }  // namespace
 
 Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
-    : setting_(std::move(setting)),
+    : setting_(begun(std::move(setting), now)),
       launch_(setting_.launch, rng),
       coordinator_(coordinator_of(setting_, now)),
       job_(setting_.job, setting_.recovered, now),
       beat_due_(now + setting_.heartbeat) {
   for (const auto& entry : setting_.rendezvous.hosts) hosts_[entry.id].name = entry.name;
+  for (const auto host : setting_.recovered.over_ssh) hosts_[host].cannot_dial = true;
   if (const auto& plan = setting_.recovered.plan) {
     for (const auto& member : plan->members) members_.insert(member.host);
-    preflight_.settle();
+    preflight_.settle(members_);
   }
 }
 
@@ -83,10 +89,16 @@ void Controller::Impl::on(Instant now, const Begin&) {
   if (setting_.incarnation.value > 1 && !DL_MUTANT("readmit_ignored")) {
     met_until_ = now + setting_.rendezvous.readmit;
     plant_due_ = setting_.agents_dial ? *met_until_ : now;
+    for (const auto host : setting_.recovered.over_ssh) {
+      reach_again(host, "the controller was started again");
+    }
   } else {
     inner_.push_back(launch::Event{launch::StartAll{}});
   }
   inner_.push_back(job::Event{job::Begin{}});
+  for (const auto& blame : setting_.recovered.blames) {
+    tell(rendezvous::HostBlamed{blame.host, blame.reason, blame.beyond_doubt, blame.at});
+  }
   for (const auto host : setting_.recovered.drained) tell(rendezvous::DrainAsked{host});
 }
 

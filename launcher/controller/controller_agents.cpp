@@ -12,13 +12,27 @@ namespace dlaunch::launcher::controller {
 namespace job = supervisor::job;
 using protocol::AgentFrame;
 using protocol::ControllerFrame;
+namespace {
+
+/// The newest generation of which workers run there; 0: none.
+Generation newest_running(const protocol::Hello& hello) {
+  Generation running;
+  for (const auto& worker : hello.workers()) {
+    if (worker.alive()) running = std::max(running, Generation{worker.generation()});
+  }
+  return running;
+}
+
+}  // namespace
 
 void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
   auto& host = hosts_.at(e.host);
   if (host.connection == 0 || host.connection != e.connection) return;
   host.connection = 0;
   --connected_;
-  tell(rendezvous::Closed{e.host, e.reason, leave_due_.has_value()});
+  // A login may take its time, and nothing is wrong with the agent meanwhile.
+  const auto patience = host.over_ssh ? setting_.rendezvous.readmit : nanoseconds(0);
+  tell(rendezvous::Closed{e.host, e.reason, leave_due_.has_value(), patience});
   if (host.over_ssh) reach_again(e.host, e.reason);
   left(e.host);
 }
@@ -86,7 +100,7 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
   if (host.over_ssh && !hello.relayed_by().empty()) {
     reach_again(e.host, hello.relayed_by() + " relays meanwhile");
   }
-  host.over_ssh = hello.over_ssh();
+  note_way(e.host, host, hello);
   const auto running = newest_running(hello);
   tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by(),
                            Generation{hello.generation()}});
@@ -106,6 +120,14 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
     const Generation there{hello.generation()};
     send({e.host}, std::max(newest_, there), std::move(abort));
   }
+}
+
+/// A further incarnation has to dial a host that cannot dial by itself.
+void Controller::Impl::note_way(HostId id, Host& host, const protocol::Hello& hello) {
+  host.over_ssh = hello.over_ssh();
+  if (!hello.relayed_by().empty()) return;
+  if (std::exchange(host.cannot_dial, host.over_ssh) == host.over_ssh) return;
+  inner_.push_back(job::Event{job::WayKnown{id, host.over_ssh}});
 }
 
 void Controller::Impl::on_ready(Instant now, const AgentFrameCame& e, Host& host) {

@@ -71,10 +71,10 @@ void Controller::Impl::carry(Instant, rendezvous::DropHost& c) {
   out_.push_back(CloseConnection{c.host, std::move(c.reason)});
 }
 void Controller::Impl::carry(Instant, rendezvous::Formed& c) {
-  preflight_.settle();
   newest_ = c.plan.generation;
   members_.clear();
   for (const auto& member : c.plan.members) members_.insert(member.host);
+  preflight_.settle(members_);
   inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
 }
 
@@ -82,6 +82,7 @@ void Controller::Impl::carry(Instant, rendezvous::Formed& c) {
 void Controller::Impl::carry(Instant, rendezvous::NobodyCameBack& c) {
   members_.clear();
   inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
+  for (const auto& [id, verdict] : preflight_.start_over()) on_judged(id, verdict);
 }
 
 void Controller::Impl::carry(Instant, job::Send& c) {
@@ -95,7 +96,7 @@ void Controller::Impl::carry(Instant, job::BlamedHost& c) {
   tell(rendezvous::HostBlamed{c.host, std::move(c.reason), c.beyond_doubt});
 }
 void Controller::Impl::carry(Instant, job::DataLinkJudged& c) {
-  tell(rendezvous::DataLinkBecame{c.host, c.up, std::move(c.sentence)});
+  tell(rendezvous::DataLinkBecame{c.host, c.up, std::move(c.sentence), c.probed});
 }
 void Controller::Impl::carry(Instant now, job::Finish& c) {
   code_ = c.code;

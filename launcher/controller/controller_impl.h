@@ -40,7 +40,8 @@ class Controller::Impl {
     std::uint64_t agent = 0;
     std::uint32_t agent_pid = 0;
     std::uint64_t heartbeats = 0;
-    bool over_ssh = false;  ///< its newest connection
+    bool over_ssh = false;     ///< its newest connection
+    bool cannot_dial = false;  ///< it needed that, and has not dialled since
     protocol::Facts facts;
   };
   using Inner = std::variant<launch::Event, rendezvous::Event, supervisor::job::Event>;
@@ -69,6 +70,7 @@ class Controller::Impl {
   // ---- agents
   void reach_again(HostId id, const std::string& why);
   void on_hello(Instant now, const AgentFrameCame& e, Host& host);
+  void note_way(HostId id, Host& host, const protocol::Hello& hello);
   void on_ready(Instant now, const AgentFrameCame& e, Host& host);
   void on_judged(HostId id, const Preflight::Verdict& verdict);
   void send(std::vector<HostId> hosts, Generation generation, protocol::ControllerFrame frame);

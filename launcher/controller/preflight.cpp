@@ -31,16 +31,38 @@ std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::take(HostId id,
     count(id, file);
     turned = choose_reference(file.path()) || turned;
   }
+  if (turned) return judge_all(id);
+  auto& known = hosts_.at(id);
+  known.verdict = judge(known);
+  return {{id, known.verdict}};
+}
+
+std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::judge_all(
+    std::optional<HostId> told) {
   std::vector<std::pair<HostId, Verdict>> verdicts;
-  const auto begin = turned ? hosts_.begin() : hosts_.find(id);
-  const auto end = turned ? hosts_.end() : std::next(begin);
-  for (auto entry = begin; entry != end; ++entry) {
-    auto& [other, known] = *entry;
+  for (auto& [id, known] : hosts_) {
     auto verdict = judge(known);
-    if (other == id || verdict != known.verdict) verdicts.emplace_back(other, verdict);
+    if (id == told || verdict != known.verdict) verdicts.emplace_back(id, verdict);
     known.verdict = std::move(verdict);
   }
   return verdicts;
+}
+
+void Preflight::settle(std::set<HostId> trusted) {
+  settled_ = true;
+  trusted_ = std::move(trusted);
+}
+
+std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::start_over() {
+  settled_ = false;
+  trusted_.clear();
+  for (const auto& [path, copies] : copies_) (void)choose_reference(path);
+  return judge_all(std::nullopt);
+}
+
+bool Preflight::may_choose(const Copy& copy) const {
+  return trusted_.empty() || std::any_of(copy.hosts.begin(), copy.hosts.end(),
+                                         [this](HostId id) { return trusted_.contains(id); });
 }
 
 void Preflight::forget(HostId id) {
@@ -66,7 +88,9 @@ bool Preflight::choose_reference(const std::string& path) {
   if (const auto own = own_.find(path); own != own_.end()) {
     chosen = {own->second, "the machine of the controller"};
   } else {
-    const auto& copies = copies_.at(path);
+    auto copies = copies_[path];
+    std::erase_if(copies, [this](const Copy& copy) { return !may_choose(copy); });
+    if (copies.empty()) return false;
     // Of two that as many hosts have, that of the host named first in the hosts file.
     const auto most =
         std::max_element(copies.begin(), copies.end(), [](const Copy& one, const Copy& other) {
@@ -75,7 +99,8 @@ bool Preflight::choose_reference(const std::string& path) {
         });
     chosen = {most->content, hosts_.at(*most->hosts.begin()).name};
   }
-  const bool turned = known != references_.end() && known->second.content != chosen.content;
+  const bool turned =
+      known == references_.end() ? !trusted_.empty() : known->second.content != chosen.content;
   references_[path] = std::move(chosen);
   return turned;
 }
@@ -96,7 +121,13 @@ Preflight::Verdict Preflight::judge(const Host& host) const {
   if (!verdict.fit) return verdict;
   for (const auto& file : ready.files()) {
     if (file.hash().empty()) continue;
-    const auto& reference = references_.at(file.path());
+    const auto found = references_.find(file.path());
+    if (found == references_.end()) {
+      verdict.fit = false;
+      verdict.sentence = file.path() + " is compared once a host that trains has said what it has";
+      return verdict;
+    }
+    const auto& reference = found->second;
     if (reference.content == Content{file.bytes(), file.hash()}) continue;
     verdict.fit = false;
     verdict.by_files = true;
@@ -116,14 +147,6 @@ std::optional<std::string> data_of(const protocol::JobSpec& job, const protocol:
     }
   }
   return std::nullopt;
-}
-
-Generation newest_running(const protocol::Hello& hello) {
-  Generation running;
-  for (const auto& worker : hello.workers()) {
-    if (worker.alive()) running = std::max(running, Generation{worker.generation()});
-  }
-  return running;
 }
 
 }  // namespace dlaunch::launcher::controller

@@ -41,8 +41,12 @@ class Preflight {
   [[nodiscard]] std::vector<std::pair<HostId, Verdict>> take(HostId id, const std::string& host,
                                                              const protocol::Ready& ready,
                                                              std::uint32_t gpus = 0);
-  /// The job has started: what others compare with is fixed now.
-  void settle() { settled_ = true; }
+  /// The job has started: what others compare with is fixed now. `trusted`: after a restart of the
+  /// controller, the hosts of the generation that was there, which had all been compared: what one
+  /// of them reports first is the reference, and until then the others are not fit.
+  void settle(std::set<HostId> trusted = {});
+  /// None of the trusted hosts is there any more: all are compared as at the start.
+  [[nodiscard]] std::vector<std::pair<HostId, Verdict>> start_over();
   /// What the host reported last; it must have reported.
   [[nodiscard]] const protocol::Ready& report_of(HostId id) const { return hosts_.at(id).ready; }
 
@@ -65,22 +69,22 @@ class Preflight {
   [[nodiscard]] Verdict judge(const Host& host) const;
   void forget(HostId id);
   void count(HostId id, const protocol::FileFact& file);
-  /// True: it is another one than before.
+  /// True: others have to be judged again.
   bool choose_reference(const std::string& path);
+  [[nodiscard]] bool may_choose(const Copy& copy) const;
+  [[nodiscard]] std::vector<std::pair<HostId, Verdict>> judge_all(std::optional<HostId> told);
 
   std::map<std::string, Content> own_;
   std::map<HostId, Host> hosts_;
   std::map<std::string, std::vector<Copy>> copies_;  ///< by path
   std::map<std::string, Reference> references_;
   bool settled_ = false;
+  std::set<HostId> trusted_;  ///< empty: all
 };
 
 /// Size and hash of the training data as JSON, like `data` in a checkpoint's manifest; nullopt: the
 /// job has none, or its hash was not asked for.
 [[nodiscard]] std::optional<std::string> data_of(const protocol::JobSpec& job,
                                                  const protocol::Ready& ready);
-
-/// The newest generation of which workers run there; 0: none.
-[[nodiscard]] Generation newest_running(const protocol::Hello& hello);
 
 }  // namespace dlaunch::launcher::controller

@@ -47,6 +47,7 @@ class Checkpoints {
   [[nodiscard]] bool is_committing(Step step) const { return committing_.contains(step); }
   /// What saving cost the newest time: the slowest rank's write.
   [[nodiscard]] nanoseconds save_cost() const { return save_cost_; }
+  void restore_cost(nanoseconds cost) { save_cost_ = cost; }
 
  private:
   std::uint32_t keep_;

@@ -43,6 +43,7 @@ struct DataLinkJudged {
   HostId host;
   bool up = true;
   std::string sentence;
+  bool probed = false;  ///< what the coordinator says of its path is why
 };
 /// To disk before what rests on it; answered by Journaled{ticket} or JournalFailed.
 struct Journal {

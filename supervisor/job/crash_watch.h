@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 #include <utility>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -19,6 +20,12 @@ class CrashWatch {
 
   /// True: with this crash the host is to blame; it then counts from nothing.
   [[nodiscard]] bool crashed(HostId host, Instant now);
+  [[nodiscard]] std::vector<std::pair<Instant, HostId>> crashes() const {
+    return {crashes_.begin(), crashes_.end()};
+  }
+  void restore(const std::vector<std::pair<Instant, HostId>>& crashes) {
+    crashes_.assign(crashes.begin(), crashes.end());
+  }
 
  private:
   std::deque<std::pair<Instant, HostId>> crashes_;  ///< bounded by the restart budget of a window

@@ -68,10 +68,15 @@ struct MembershipAsked {
   HostId host;
   bool drained = false;
 };
+/// How a host's frames come; a further incarnation dials those that cannot dial it.
+struct WayKnown {
+  HostId host;
+  bool over_ssh = false;
+};
 struct DeadlineDue {};
 
 using Event = std::variant<Begin, AgentArrived, FromAgent, FromCoordinator, StopAsked,
                            CheckpointAsked, Journaled, JournalFailed, RegroupAsked, DataKnown,
-                           FingerprintKnown, StepsUntil, MembershipAsked, DeadlineDue>;
+                           FingerprintKnown, StepsUntil, MembershipAsked, WayKnown, DeadlineDue>;
 
 }  // namespace dlaunch::supervisor::job

@@ -5,7 +5,6 @@
 #include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
-#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -83,12 +82,24 @@ Job::Impl::Impl(Policy policy, Recovered recovered, Instant now)
       incidents_(recovered.incidents),
       budget_(policy_.process_restarts_max, policy_.restarts_window),
       links_(policy_.link_window),
+      first_fingerprints_(recovered.counted.fingerprints),
       must_be_empty_(policy_.fresh && !recovered.inspected),
+      logical_batches_(recovered.logical_batches),
       best_step_(recovered.best_step),
-      without_progress_(recovered.without_progress),
-      free_retries_(recovered.free_retries),
-      started_(now) {
-  for (std::uint32_t i = 0; i < recovered.restarts_spent; ++i) (void)budget_.spend(now);
+      without_progress_(recovered.counted.without_progress),
+      free_retries_(recovered.counted.free_retries),
+      wait_until_(recovered.wait_until),
+      unsure_before_(recovered.unsure),
+      started_(recovered.counted.began.value_or(now)),
+      incidents_before_(recovered.counted.began ? recovered.counted.incidents_before
+                                                : recovered.incidents) {
+  budget_.restore(recovered.counted.restarts);
+  user_error_.restore(recovered.counted.last_end);
+  crashes_.restore(recovered.counted.crashes);
+  checkpoints_.restore_cost(recovered.save_cost);
+  for (const auto& blame : recovered.blames) {
+    if (blame.generation == generation_) blamed_.insert({blame.host, blame.beyond_doubt});
+  }
   for (const auto step : recovered.damaged_steps) (void)checkpoints_.damaged(step);
   checkpoints_.found(recovered.disk_steps);
   if (const auto& stopping = recovered.stopping) {
@@ -128,6 +139,7 @@ std::optional<Instant> Job::Impl::next_deadline() const {
       return earlier(earlier(earlier(s.stop_due, s.end_due), s.commit_due),
                      earlier(s.checkpoint_due, s.look_due));
     }
+    std::optional<Instant> operator()(const Parting& s) const { return s.due; }
     std::optional<Instant> operator()(const Aborting& s) const {
       return earlier(s.due, s.judge_due);
     }
@@ -201,7 +213,8 @@ void Job::Impl::on(Instant now, const Journaled& e) {
   }
   if (e.ticket == stop_ticket_) return order_stop(now);
   if (e.ticket == regroup_ticket_ && std::holds_alternative<Running>(state_)) {
-    return become_aborting(now, std::exchange(regroup_order_, ""));
+    auto reason = std::exchange(regroup_order_, "");
+    return policy_.trainer ? become_aborting(now, reason) : become_parting(now, std::move(reason));
   }
   const auto commit = commits_.find(e.ticket);
   if (commit == commits_.end()) return;
@@ -278,6 +291,11 @@ void Job::Impl::retry_journal(Instant now) {
 void Job::Impl::record(std::string event, std::optional<HostId> host, std::optional<Rank> rank,
                        std::string detail, std::optional<Step> step) {
   out_.push_back(Record{std::move(event), generation_, host, rank, step, std::move(detail)});
+}
+
+Counted Job::Impl::counted() const {
+  return {started_,      incidents_before_,  budget_.spends(),   without_progress_,
+          free_retries_, user_error_.last(), crashes_.crashes(), first_fingerprints_};
 }
 
 JobState Job::Impl::state_underway() const {

@@ -23,7 +23,7 @@ std::string how_far(const Recovered& recovered) {
   if (recovered.ended) return "the job is over, its agents are told";
   if (!recovered.plan) return generation + " was the last";
   if (recovered.broken) return generation + " was being ended";
-  return generation + (recovered.ran ? " was running" : " was being formed");
+  return generation + (recovered.went ? " was running" : " was being formed");
 }
 
 protocol::HostPhase phase_of(const protocol::Hello& hello, Generation generation) {
@@ -38,6 +38,7 @@ void Job::Impl::on(Instant now, const Begin&) {
   if (recovered.last_generation.value > 0) {
     record("controller_restarted", {}, {}, how_far(recovered));
   }
+  take_up_links(recovered.broken_links);
   take_up(now, recovered);
   if (!std::holds_alternative<Adopting>(state_)) recovered_.reset();
 }
@@ -51,20 +52,41 @@ void Job::Impl::take_up(Instant now, const Recovered& recovered) {
   if (!recovered.plan || DL_MUTANT("adoption_forgotten")) return;
   plan_ = *recovered.plan;
   if (recovered.incident) incidents_.restore(*recovered.incident, recovered.same_clock, now);
-  if (recovered.ran) running_since_ = now;
+  running_since_ = began_at_ = recovered.went;
+  master_port_ = recovered.master_port;
   ranks_.begin_generation(plan_, now);
   checkpoints_.begin_generation(plan_.world_size);
   if (const auto& restoring = recovered.restoring) {
     restore_step_ = restoring->step;
     const auto newest = checkpoints_.newest();
     checkpoints_.adopt(newest > restoring->step ? newest : std::nullopt, recovered.committing);
-    logical_batches_ = restoring->logical_batches;
   }
-  advanced_ = progressed_ = recovered.progressed;
-  if (recovered.broken) return become_aborting_again(now, *recovered.broken);
+  advanced_ = recovered.advanced;
+  progressed_ = recovered.progressed;
+  if (const auto& broken = recovered.broken) {
+    if (!broken->planned || policy_.trainer) return become_aborting_again(now, *broken);
+    // Its workers may have been asked to end, or not yet; those that have ended say so.
+    become_parting(now, broken->reason);
+    std::get<Parting>(state_).due += policy_.readmit;
+    return;
+  }
   state_ = Adopting{};
   set_state(state_underway(), "the controller was started again: the agents of generation " +
                                   std::to_string(generation_.value) + " are awaited");
+}
+
+void Job::Impl::take_up_links(const std::vector<BrokenLink>& links) {
+  for (const auto& link : links) {
+    const bool probed = link.link == kPath;
+    links_.restore(link.host, link.link, link.since, probed);
+    out_.push_back(DataLinkJudged{link.host, false, link.sentence, probed});
+  }
+}
+
+void Job::Impl::on(Instant, const WayKnown& e) {
+  (void)journal(
+      "over_ssh",
+      protocol::json_text({{"host", name(e.host)}, {"id", e.host.value}, {"over", e.over_ssh}}));
 }
 
 /// So that a further incarnation does not let in a host that was taken out.
@@ -76,11 +98,12 @@ void Job::Impl::on(Instant, const MembershipAsked& e) {
 /// Nothing is left to be adopted or ended; where a program may still run it is waited for.
 void Job::Impl::on_coordinator(Instant now, const rendezvous::NobodyCameBack& e) {
   recovered_.reset();
-  if (!policy_.trainer) {
-    for (const auto host : members()) unsure_[host] = now + policy_.lease + policy_.stop_grace;
-  }
+  for (const auto host : members()) may_still_run(now, host);
   for (const auto host : members()) ranks_.host_gone(host);
   DL_PROBE("nobody comes back to a new controller");
+  if (const auto* parting = std::get_if<Parting>(&state_)) {
+    become_aborting(now, std::string(parting->reason));
+  }
   if (auto* aborting = std::get_if<Aborting>(&state_)) {
     for (const auto host : members()) aborting->excuse(host);
     return settle_abort(now);
@@ -100,6 +123,8 @@ void Job::Impl::become_aborting_again(Instant now, const Recovered::Broken& brok
 }
 
 void Job::Impl::on(Instant now, const AgentArrived& e) {
+  unsure_before_.erase(e.host);
+  if (std::holds_alternative<Parting>(state_)) return note_parting(now, e.host, e.hello);
   auto* adopting = std::get_if<Adopting>(&state_);
   if (adopting == nullptr || !is_member(e.host)) return;
   adopting->hellos[e.host] = e.hello;
@@ -153,7 +178,7 @@ void Job::Impl::judge_adoption(Instant now) {
     if (phase < protocol::HOST_READY && !behind) behind = host;
   }
   const auto recovered = *std::exchange(recovered_, std::nullopt);
-  if (all_train) return adopt_running(now, recovered.committing);
+  if (all_train) return adopt_running(now, recovered);
   if (some_joined && behind) {
     // It was assigned to workers that an agent before this one started.
     Happening happening;
@@ -187,7 +212,15 @@ void Job::Impl::note_workers(Instant now, HostId host, const protocol::Hello& he
   }
 }
 
-void Job::Impl::adopt_running(Instant now, const std::vector<protocol::Commit>& committing) {
+/// Where the workers have ended, perhaps while there was no controller to hear it.
+void Job::Impl::note_parting(Instant now, HostId host, const protocol::Hello& hello) {
+  const bool present = hello.generation() == generation_.value;
+  if (present) note_workers(now, host, hello);
+  if (!present || hello.aborted() || hello.workers().empty()) ranks_.host_ended(host);
+  part_when_ended(now);
+}
+
+void Job::Impl::adopt_running(Instant now, const Recovered& recovered) {
   DL_PROBE("a running generation is adopted");
   record("generation_adopted", {}, {},
          std::to_string(plan_.members.size()) + " hosts, world size " +
@@ -196,8 +229,12 @@ void Job::Impl::adopt_running(Instant now, const std::vector<protocol::Commit>& 
   // What hung before is a hang, and not the slow first step of a program that compiles.
   if (progressed_ || ranks_.step() > restore_step_) ranks_.stepped_before();
   enter_running(now);
+  began_at_ = recovered.went.value_or(now);
+  ranks_.taken_over();
+  plan_checkpoint(std::max(*began_at_, recovered.committed_at.value_or(*began_at_)));
   note_progress(now);
-  for (const auto& commit : committing) {  // a commit that is carried out already is only answered
+  // A commit that is carried out already is only answered.
+  for (const auto& commit : recovered.committing) {
     if (checkpoints_.is_committing(Step{commit.step()})) order_commit(now, commit);
   }
   end_when_done(now);

@@ -7,7 +7,6 @@
 #include "base/probe.h"
 #include "base/units.h"
 #include "supervisor/job/job_impl.h"
-#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -59,12 +58,14 @@ void Job::Impl::on_evidence(Instant now, HostId host, const protocol::AgentFrame
     happening = judge_finding(finding, name(host));
     if (happening && present && finding.kind() == "undead") {
       unusable_.insert(host);
-      out_.push_back(BlamedHost{host, finding.sentence()});
+      blame(now, host, finding.sentence());
     }
   }
   if (!happening) {
     acknowledge(host, number);
-    return present ? end_when_done(now) : void();
+    if (!present) return;
+    part_when_ended(now);
+    return end_when_done(now);
   }
   // Not before what it brought about is on disk: a controller that dies before hears it again.
   owe(host, number, kNextRow);
@@ -87,7 +88,7 @@ void Job::Impl::note_exit(const protocol::WorkerExited& exited, bool no_fault) {
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
   forget_path(now, e.host);
   if (!is_member(e.host)) return;
-  if (!policy_.trainer) unsure_[e.host] = now + policy_.lease + policy_.stop_grace;
+  may_still_run(now, e.host);
   ranks_.host_gone(e.host);
   Happening happening;
   happening.weight = Weight::host_fact;
@@ -96,13 +97,24 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::HostLost& e) {
   happening.what = name(e.host) + " is lost: " + e.sentence;
   happening.happened_at = e.last_heard;
   happened(now, std::move(happening));
-  out_.push_back(BlamedHost{e.host, e.sentence});
+  blame(now, e.host, e.sentence);
+}
+
+void Job::Impl::may_still_run(Instant now, HostId host) {
+  if (policy_.trainer) return;
+  auto until = now + policy_.lease + policy_.stop_grace;
+  // It has heard of no controller since an earlier one began to count.
+  if (const auto before = unsure_before_.find(host); before != unsure_before_.end()) {
+    until = std::min(until, before->second);
+  }
+  unsure_[host] = until;
+  (void)journal("unsure", until_row(host, until));
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::AgentGone& e) {
   evidence_seen_.erase(e.host);  // a new agent counts from 1
   owed_.erase(e.host);
-  if (links_.forget(e.host)) out_.push_back(DataLinkJudged{e.host, true, {}});  // and looks anew
+  if (links_.forget(e.host)) links_are_up(e.host);  // and looks anew
   on_stop_confirmed(now, e.host);
   if (!is_member(e.host)) return;
   ranks_.host_gone(e.host);
@@ -122,7 +134,8 @@ void Job::Impl::happened(Instant now, Happening happening) {
   const bool active =
       std::holds_alternative<Preparing>(state_) || std::holds_alternative<Joining>(state_) ||
       std::holds_alternative<Running>(state_) || std::holds_alternative<Inspecting>(state_) ||
-      std::holds_alternative<Journaling>(state_) || std::holds_alternative<Adopting>(state_);
+      std::holds_alternative<Journaling>(state_) || std::holds_alternative<Adopting>(state_) ||
+      std::holds_alternative<Parting>(state_);
   const bool aborting = std::holds_alternative<Aborting>(state_);
   if (!active && !aborting) {
     // Known only after the abort: it explains the incident, the coordinator deals with the rest.
@@ -143,7 +156,7 @@ void Job::Impl::happened(Instant now, Happening happening) {
   if (opens) record("incident_opened", host, rank, reason);
   if (active) {
     const auto open = incidents_.saved();
-    const auto ticket = journal("broken", broken_row(generation_, reason, &open));
+    const auto ticket = journal("broken", broken_row(generation_, reason, &open, advanced_));
     for (auto& [debtor, owed] : owed_) {
       if (owed.ticket == kNextRow) owed.ticket = ticket;
     }
@@ -184,7 +197,7 @@ void Job::Impl::become_aborting(Instant now, const std::string& reason) {
 
 /// A planned end is known to a further incarnation before any worker is: it needs no incident.
 void Job::Impl::regroup(Instant, std::string reason) {
-  regroup_ticket_ = journal("broken", broken_row(generation_, reason, nullptr));
+  regroup_ticket_ = journal("broken", broken_row(generation_, reason, nullptr, advanced_));
   regroup_order_ = std::move(reason);
 }
 
@@ -244,11 +257,9 @@ void Job::Impl::settle_abort(Instant now) {
       unusable_.insert(host);
       record("host_unusable", host, {},
              "its workers were not gone within " + format_duration(policy_.abort_deadline));
-      out_.push_back(BlamedHost{host, "its workers could not be ended in time"});
+      blame(now, host, "its workers could not be ended in time");
       // No order reached it: a program there ends by its lease, as that of a lost host.
-      if (!policy_.trainer && !aborting->acknowledged.contains(host)) {
-        unsure_[host] = now + policy_.lease + policy_.stop_grace;
-      }
+      if (!aborting->acknowledged.contains(host)) may_still_run(now, host);
     }
     incidents_.aborted(now);
   }
@@ -290,15 +301,20 @@ void Job::Impl::blame_host(Instant now) {
   if (!cause.host) return;
   // A device does not mend itself by a restart; what a network library says may be another's fault.
   if (cause.cause == "gpu_fault" || cause.cause == "nccl_error") {
-    out_.push_back(BlamedHost{*cause.host, cause.what, cause.cause == "gpu_fault"});
+    blame(now, *cause.host, cause.what, cause.cause == "gpu_fault");
   }
   if (cause.cause != "worker_crashed") return;
   if (!crashes_.crashed(*cause.host, now)) return;
-  out_.push_back(BlamedHost{*cause.host,
-                            "workers crashed there " + std::to_string(CrashWatch::kCrashesMin) +
-                                " times within " + format_duration(CrashWatch::kWindow) +
-                                " and on no other host",
-                            true});
+  blame(now, *cause.host,
+        "workers crashed there " + std::to_string(CrashWatch::kCrashesMin) + " times within " +
+            format_duration(CrashWatch::kWindow) + " and on no other host",
+        true);
+}
+
+void Job::Impl::blame(Instant now, HostId host, const std::string& reason, bool beyond_doubt) {
+  if (!blamed_.insert({host, beyond_doubt}).second) return;
+  out_.push_back(BlamedHost{host, reason, beyond_doubt});
+  (void)journal("blamed", blamed_row({host, generation_, now, beyond_doubt, reason}, names()));
 }
 
 RetryInputs Job::Impl::count_failure(Instant now) {

@@ -15,6 +15,7 @@
 #include "supervisor/job/hang_finder.h"
 #include "supervisor/job/incident_book.h"
 #include "supervisor/job/job.h"
+#include "supervisor/job/journal_rows.h"
 #include "supervisor/job/link_watch.h"
 #include "supervisor/job/ranks.h"
 #include "supervisor/job/restart_budget.h"
@@ -76,6 +77,10 @@ class Job::Impl {
     std::optional<Instant> checkpoint_due;
     Instant look_due;  ///< for hangs
   };
+  struct Parting {  ///< a program's ends, before a planned regroup
+    Instant due;
+    std::string reason;
+  };
   struct Aborting {  ///< AbortAcknowledged and WorkersGone of all
     Instant began, due;
     std::optional<Instant> judge_due;  ///< cause_window
@@ -96,12 +101,14 @@ class Job::Impl {
     Finish finish;
   };
   struct Over {};
-  using State = std::variant<Gathering, Adopting, Inspecting, Pausing, MakingSure, Forming,
-                             Journaling, Preparing, Joining, Running, Aborting, Ending, Over>;
+  using State =
+      std::variant<Gathering, Adopting, Inspecting, Pausing, MakingSure, Forming, Journaling,
+                   Preparing, Joining, Running, Parting, Aborting, Ending, Over>;
 
   void become_aborting_again(Instant now, const Recovered::Broken& broken);
   void become_inspecting(Instant now);
   void become_pausing(Instant due);
+  Instant wait_until(Instant now);
   void become_forming(Instant now, std::string reason);
   void become_journaling(Instant now, const rendezvous::Formed& formed);
   void become_preparing(Instant now);
@@ -112,6 +119,7 @@ class Job::Impl {
       const std::map<HostId, protocol::Prepared>& answers) const;
   void become_running(Instant now);
   void enter_running(Instant now);
+  void become_parting(Instant now, std::string reason);
   void become_aborting(Instant now, const std::string& reason);
   void become_ending(Instant now, int code, JobState state, std::string sentence);
   void become_over();
@@ -130,6 +138,7 @@ class Job::Impl {
   void on(Instant now, const FingerprintKnown& e);
   void on(Instant now, const StepsUntil& e);
   void on(Instant now, const MembershipAsked& e);
+  void on(Instant now, const WayKnown& e);
   void on(Instant now, const DeadlineDue&);
 
   void on_coordinator(Instant now, const rendezvous::QuorumReached& e);
@@ -147,9 +156,11 @@ class Job::Impl {
 
   // ---- after a restart of the controller
   void take_up(Instant now, const Recovered& recovered);
+  void take_up_links(const std::vector<BrokenLink>& links);
   void judge_adoption(Instant now);
-  void adopt_running(Instant now, const std::vector<protocol::Commit>& committing);
+  void adopt_running(Instant now, const Recovered& recovered);
   void note_workers(Instant now, HostId host, const protocol::Hello& hello);
+  void note_parting(Instant now, HostId host, const protocol::Hello& hello);
   [[nodiscard]] std::optional<Happening> judge_hello(Instant now, HostId host,
                                                      const protocol::Hello& hello) const;
 
@@ -173,6 +184,8 @@ class Job::Impl {
   void on_links_broken(Instant now);
   void link_up(Instant now, HostId host, const std::string& link);
   void forget_path(Instant now, HostId host);
+  void give_up_link(const BrokenLink& broken);
+  void links_are_up(HostId host);
   void on_heartbeat(Instant now, HostId host, const protocol::Heartbeat& heartbeat);
   void on_prepared(Instant now, HostId host, const protocol::Prepared& prepared);
   void on_connected(Instant now, HostId host);
@@ -194,8 +207,11 @@ class Job::Impl {
   // ---- running
   void note_progress(Instant now);
   void look_for_hang(Instant now);
-  void plan_checkpoint(Instant now);
+  /// The next one is due an interval after `from`.
+  void plan_checkpoint(Instant from);
   void order_stop(Instant now);
+  void stop_workers();
+  void part_when_ended(Instant now);
   void end_when_done(Instant now);
 
   // ---- failing
@@ -205,6 +221,10 @@ class Job::Impl {
   void judge_cause_now();
   void decide(Instant now);
   void blame_host(Instant now);
+  /// Once for a generation, however many signs there are of the same fault.
+  void blame(Instant now, HostId host, const std::string& reason, bool beyond_doubt = false);
+  /// A program there ends by its lease at the latest.
+  void may_still_run(Instant now, HostId host);
   [[nodiscard]] RetryInputs count_failure(Instant now);
 
   // ---- saying
@@ -223,6 +243,10 @@ class Job::Impl {
   /// Asked for every frame, so that it does not look through the plan.
   [[nodiscard]] bool is_member(HostId host) const { return ranks_.has(host); }
   [[nodiscard]] std::string name(HostId host) const;
+  [[nodiscard]] NameOf names() const {
+    return [this](HostId host) { return name(host); };
+  }
+  [[nodiscard]] Counted counted() const;
   /// starting, recovering or stopping: what status shows between two generations.
   [[nodiscard]] JobState state_underway() const;
   [[nodiscard]] bool has_checkpoints() const {
@@ -232,6 +256,9 @@ class Job::Impl {
   [[nodiscard]] bool is_over() const {
     return std::holds_alternative<Ending>(state_) || std::holds_alternative<Over>(state_);
   }
+
+  /// As the name of an interface, for what the other hosts' probes say of the whole path.
+  static constexpr const char* kPath = "path";
 
   Policy policy_;
   std::optional<Recovered> recovered_;  ///< until the generation of before is taken up
@@ -266,6 +293,9 @@ class Job::Impl {
   std::set<HostId> unusable_;         ///< for the next generation only
   std::set<HostId> excluded_;         ///< from the present one, until their workers are gone
   std::map<HostId, Instant> unsure_;  ///< programs there are surely gone by then
+  std::set<std::pair<HostId, bool>> blamed_;  ///< in this generation, and whether beyond doubt
+  std::optional<Instant> wait_until_;         ///< for hosts, as an earlier incarnation began to
+  std::map<HostId, Instant> unsure_before_;  ///< of an earlier incarnation, whose agents are silent
   std::map<HostId, std::uint64_t> evidence_seen_;  ///< highest number, of the present agent
   struct Owed {
     std::uint64_t ticket = 0;  ///< kNextRow: of the row that is written next
@@ -283,8 +313,9 @@ class Job::Impl {
   std::string reason_before_;                          ///< what the state's reason was before that
   std::string last_commit_error_;                      ///< of the newest checkpoint, if it failed
   std::uint64_t tickets_ = 0;
-  nanoseconds interval_{};  ///< between checkpoints, where it is computed
-  Instant started_;
+  nanoseconds interval_{};              ///< between checkpoints, where it is computed
+  Instant started_;                     ///< the job
+  std::uint64_t incidents_before_ = 0;  ///< of those that are numbered, before it started
   std::vector<Command> out_;
 };
 

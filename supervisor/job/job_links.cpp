@@ -8,9 +8,6 @@
 namespace dlaunch::supervisor::job {
 namespace {
 
-// As the name of an interface, for what the other hosts' probes say of the whole path.
-constexpr const char* kPath = "path";
-
 std::string say_flap(const std::string& link, const LinkWatch::Up& up) {
   return link + " was down for " + format_duration(up.down) + "; " + std::to_string(up.flaps) +
          (up.flaps == 1 ? " time, " : " times, ") + format_duration(up.down_in_all) + " in all";
@@ -22,26 +19,36 @@ void Job::Impl::on_link(Instant now, HostId host, const protocol::Evidence& evid
   const auto& link = evidence.link_changed();
   const auto ago = nanoseconds(std::llround(std::clamp(evidence.seconds_ago(), 0.0, 1e6) * 1e9));
   if (link.up()) return link_up(now, host, link.interface());
-  record("link_down", host, {}, link.interface());
-  links_.down(host, link.interface(), now - ago);
+  if (links_.down(host, link.interface(), now - ago)) {
+    record("link_down", host, {}, link.interface());
+  }
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::DataPathBecame& e) {
   if (e.up) return link_up(now, e.host, kPath);
-  record("link_down", e.host, {}, e.sentence);
-  links_.down(e.host, kPath, e.since);
+  if (links_.down(e.host, kPath, e.since)) record("link_down", e.host, {}, e.sentence);
 }
 
 void Job::Impl::link_up(Instant now, HostId host, const std::string& link) {
   const auto up = links_.up(host, link, now);
   record("link_up", host, {}, link);
   if (up.flap) record("link_flap", host, {}, say_flap(link, up));
-  if (up.restored) out_.push_back(DataLinkJudged{host, true, {}});
+  if (up.restored) links_are_up(host);
+}
+
+void Job::Impl::links_are_up(HostId host) {
+  out_.push_back(DataLinkJudged{host, true, {}});
+  (void)journal("link", link_row(host, nullptr, names()));
+}
+
+void Job::Impl::give_up_link(const BrokenLink& broken) {
+  out_.push_back(DataLinkJudged{broken.host, false, broken.sentence, broken.link == kPath});
+  (void)journal("link", link_row(broken.host, &broken, names()));
 }
 
 /// Of a host that is lost the others know nothing any more; when it is back they look anew.
 void Job::Impl::forget_path(Instant now, HostId host) {
-  if (links_.up(host, kPath, now).restored) out_.push_back(DataLinkJudged{host, true, {}});
+  if (links_.up(host, kPath, now).restored) links_are_up(host);
 }
 
 void Job::Impl::on_links_broken(Instant now) {
@@ -50,9 +57,9 @@ void Job::Impl::on_links_broken(Instant now) {
     const auto sentence =
         broken.link == kPath ? "the other hosts have not reached it on the data network for " + time
                              : "its data link " + broken.link + " has been down for " + time;
-    out_.push_back(DataLinkJudged{broken.host, false, sentence});
+    give_up_link({broken.host, broken.link, broken.since, sentence});
     if (!is_member(broken.host)) continue;
-    out_.push_back(BlamedHost{broken.host, sentence});
+    blame(now, broken.host, sentence);
     Happening happening;
     happening.weight = Weight::host_fact;
     happening.cause = "link_down";

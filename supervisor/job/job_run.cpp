@@ -9,7 +9,6 @@
 #include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
-#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
@@ -27,7 +26,7 @@ void Job::Impl::become_running(Instant now) {
   protocol::ControllerFrame frame;
   frame.mutable_go();
   send_all(std::move(frame));
-  (void)journal("running", json{{"generation", generation_.value}}.dump());
+  (void)journal("running", running_row(generation_, now, master_port_));
   enter_running(now);
 }
 
@@ -175,7 +174,8 @@ void Job::Impl::on(Instant now, const StopAsked& e) {
   }
   if (std::holds_alternative<Gathering>(state_) || std::holds_alternative<MakingSure>(state_) ||
       std::holds_alternative<Pausing>(state_) ||
-      (!policy_.trainer && !std::holds_alternative<Running>(state_))) {
+      (!policy_.trainer && !std::holds_alternative<Running>(state_) &&
+       !std::holds_alternative<Parting>(state_))) {
     return become_ending(now, to_int(ExitCode::stopped), JobState::stopped, "stopped: " + e.reason);
   }
   if (const auto disk = checkpoints_.newest();
@@ -198,11 +198,38 @@ void Job::Impl::order_stop(Instant now) {
   const auto step = from_seconds(3 * ranks_.step_seconds());
   running.stop_due = now + policy_.stop_grace + step + kStopSlack;
   running.stop_due_max = now + (stop_->preempted ? 0ns : policy_.checkpoint_limit);
+  stop_workers();
+}
+
+void Job::Impl::stop_workers() {
   protocol::ControllerFrame frame;
   auto& order = *frame.mutable_stop_workers();
   order.set_checkpoint(has_checkpoints());
   order.set_grace_ms(static_cast<std::uint32_t>(policy_.stop_grace / 1ms));
   send_all(std::move(frame));
+}
+
+/// A program has its grace: it may write down where it is. An agent that was told before a restart
+/// of the controller goes on with what it began.
+void Job::Impl::become_parting(Instant now, std::string reason) {
+  set_state(stop_ ? JobState::stopping : JobState::recovering, reason);
+  state_ = Parting{now + policy_.stop_grace + kStopSlack, std::move(reason)};
+  stop_workers();
+  part_when_ended(now);
+}
+
+void Job::Impl::part_when_ended(Instant now) {
+  const auto* parting = std::get_if<Parting>(&state_);
+  if (parting == nullptr || !ranks_.all_ended()) return;
+  if (stop_) {
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         "stopped: " + stop_->reason);
+  }
+  if (ranks_.all_finished()) {  // by themselves, just before they were asked
+    record("job_finished", {}, {}, "", ranks_.step());
+    return become_ending(now, to_int(ExitCode::finished), JobState::finished, "finished");
+  }
+  become_aborting(now, std::string(parting->reason));
 }
 
 void Job::Impl::end_when_done(Instant now) {
@@ -301,6 +328,9 @@ void Job::Impl::on(Instant now, const DeadlineDue&) {
                             "had not connected and restored");
   }
   if (auto* running = std::get_if<Running>(&state_)) return on_running_due(now, *running);
+  if (const auto* parting = std::get_if<Parting>(&state_)) {
+    return become_aborting(now, std::string(parting->reason));
+  }
   settle_abort(now);
 }
 

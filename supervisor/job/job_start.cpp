@@ -1,11 +1,13 @@
 // From the quorum to Go: forming, preparing and joining a generation.
+#include <algorithm>
+#include <utility>
+
 #include "base/mutant.h"
 #include "base/probe.h"
 #include "base/units.h"
 #include "protocol/limits.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
-#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 
@@ -42,7 +44,7 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
                          "stopped while it waited for hosts: " + stop_->reason);
   forming->missing = e.sentence;
   DL_PROBE("the job waits for hosts");
-  if (!forming->give_up_at) forming->give_up_at = now + policy_.wait_for_host;
+  if (!forming->give_up_at) forming->give_up_at = wait_until(now);
   if (incidents_.is_open()) {
     incidents_.verdict("wait", "waiting for a host");
     incident_changed();
@@ -50,6 +52,15 @@ void Job::Impl::on_coordinator(Instant now, const rendezvous::CannotForm& e) {
   }
   set_state(JobState::waiting, "waiting up to " + format_duration(policy_.wait_for_host) +
                                    " for hosts: " + e.sentence);
+}
+
+/// A controller that was started again goes on with the wait, and gives hosts the time to find it.
+Instant Job::Impl::wait_until(Instant now) {
+  const auto before = std::exchange(wait_until_, std::nullopt);
+  if (before) return std::max(*before, now + policy_.readmit);
+  const auto until = now + policy_.wait_for_host;
+  (void)journal("waiting", until_row({}, until));
+  return until;
 }
 
 void Job::Impl::on_coordinator(Instant now, const rendezvous::HostReturned& e) {
@@ -110,7 +121,7 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
                          std::to_string(plan_.members.size()) +
                          (plan_.members.size() == 1 ? " host" : " hosts");
   if (incidents_.is_open()) {
-    const auto found = judge_regrouping(before, plan_, [this](HostId id) { return name(id); });
+    const auto found = judge_regrouping(before, plan_, names());
     incidents_.replaced(now);
     incidents_.verdict(found.verdict, found.what);
     journal_incident();
@@ -123,13 +134,13 @@ void Job::Impl::become_journaling(Instant now, const rendezvous::Formed& formed)
   ranks_.begin_generation(plan_, now);
   checkpoints_.begin_generation(plan_.world_size);
   advanced_ = progressed_ = false;
+  blamed_.clear();
+  wait_until_.reset();
+  unsure_before_.clear();
   began_at_.reset();
   last_commit_error_.clear();
   note_exactness();
-  const auto ticket = journal(
-      "generation",
-      generation_row(plan_, {budget_.spent(now), without_progress_, free_retries_, best_step_},
-                     [this](HostId id) { return name(id); }));
+  const auto ticket = journal("generation", generation_row(plan_, counted(), best_step_, names()));
   state_ = Journaling{ticket};
   if (DL_MUTANT("journal_not_awaited")) on(now, Journaled{ticket});
 }
@@ -162,7 +173,12 @@ void Job::Impl::not_exact(std::optional<HostId> host, std::optional<Rank> rank,
 }
 
 void Job::Impl::on(Instant, const DataKnown& e) { data_ = e.json; }
-void Job::Impl::on(Instant, const FingerprintKnown& e) { fingerprints_[e.host] = e.fingerprint; }
+
+/// The agent has named the interfaces that are down there before.
+void Job::Impl::on(Instant now, const FingerprintKnown& e) {
+  fingerprints_[e.host] = e.fingerprint;
+  for (const auto& link : links_.take_unnamed(e.host)) link_up(now, e.host, link);
+}
 
 // ---- preparing and joining
 

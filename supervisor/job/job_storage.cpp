@@ -1,7 +1,6 @@
 // The checkpoint directory: what it holds, that all hosts see the same one, what is committed
 // there.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "base/probe.h"
@@ -9,12 +8,9 @@
 #include "supervisor/job/checkpoint_interval.h"
 #include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
-#include "supervisor/job/journal_rows.h"
 
 namespace dlaunch::supervisor::job {
 namespace {
-
-using nlohmann::json;
 
 constexpr nanoseconds kInspectLimit = 60s;   // a slow network file system's first answer
 constexpr nanoseconds kDirectoryPause = 1s;  // before it is looked at again
@@ -176,7 +172,7 @@ void Job::Impl::not_shared(Instant now) {
   }
   for (const auto& [host, error] : inspecting.elsewhere) {
     unusable_.insert(host);
-    out_.push_back(BlamedHost{host, "it does not see the checkpoint directory"});
+    blame(now, host, "it does not see the checkpoint directory");
   }
   Happening happening;
   happening.weight = Weight::host_fact;
@@ -205,15 +201,15 @@ void Job::Impl::on_inspecting_due(Instant now) {
 
 // ---- what is committed there
 
-void Job::Impl::plan_checkpoint(Instant now) {
+void Job::Impl::plan_checkpoint(Instant from) {
   auto* running = std::get_if<Running>(&state_);
   if (running == nullptr || !has_checkpoints()) return;
   if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
-    running->checkpoint_due = now + time->interval;
+    running->checkpoint_due = from + time->interval;
   } else if (std::holds_alternative<EveryAuto>(policy_.every)) {
-    interval_ = judge_interval(
-        {checkpoints_.save_cost(), plan_.world_size, now - started_, incidents_.count()});
-    running->checkpoint_due = now + interval_;
+    interval_ = judge_interval({checkpoints_.save_cost(), plan_.world_size, from - started_,
+                                incidents_.count() - incidents_before_});
+    running->checkpoint_due = from + interval_;
   }
 }
 
@@ -259,7 +255,7 @@ void Job::Impl::on_committed(Instant now, HostId host, const protocol::Committed
   budget_.give_back();
   record("checkpoint_committed", host, {}, "", step);
   (void)journal("committed",
-                json{{"step", step.value}, {"best_step", best_step_.value_or(step).value}}.dump());
+                committed_row(step, best_step_.value_or(step), now, checkpoints_.save_cost()));
   plan_checkpoint(now);
   end_when_done(now);
   if (!regroup_reason_.empty() && std::holds_alternative<Running>(state_) && !stop_) {

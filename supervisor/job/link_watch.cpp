@@ -11,17 +11,36 @@ bool LinkWatch::is_given_up(const Links& links) {
                      [](const auto& entry) { return entry.second.since && entry.second.given_up; });
 }
 
-void LinkWatch::down(HostId host, const std::string& link, Instant since) {
+bool LinkWatch::down(HostId host, const std::string& link, Instant since) {
   auto& known = hosts_[host][link];
-  if (known.since) return;
+  known.unnamed = false;
+  if (known.since) return false;
   known.since = since;
   waiting_.insert({since, host, link});
+  return true;
+}
+
+void LinkWatch::restore(HostId host, const std::string& link, Instant since, bool named) {
+  auto& known = hosts_[host][link];
+  known.since = since;
+  known.given_up = true;
+  known.unnamed = !named;
+}
+
+std::vector<std::string> LinkWatch::take_unnamed(HostId host) {
+  std::vector<std::string> unnamed;
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end()) return unnamed;
+  for (auto& [name, link] : found->second) {
+    if (std::exchange(link.unnamed, false)) unnamed.push_back(name);
+  }
+  return unnamed;
 }
 
 void LinkWatch::settle(HostId host, const std::string& name, Link& link) {
   if (link.since) waiting_.erase({*link.since, host, name});
   link.since.reset();
-  link.given_up = false;
+  link.given_up = link.unnamed = false;
 }
 
 LinkWatch::Up LinkWatch::up(HostId host, const std::string& link, Instant now) {

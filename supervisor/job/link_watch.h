@@ -18,7 +18,14 @@ class LinkWatch {
  public:
   explicit LinkWatch(nanoseconds window) : window_(window) {}
 
-  void down(HostId host, const std::string& link, Instant since);
+  /// False: that was known.
+  bool down(HostId host, const std::string& link, Instant since);
+  /// Its host was given up for it before this controller began. `named`: whoever says that it is
+  /// up again knows of it.
+  void restore(HostId host, const std::string& link, Instant since, bool named);
+  /// The host's agent has named all its interfaces that are down: those of `restore` that it has
+  /// not named, which are up again.
+  [[nodiscard]] std::vector<std::string> take_unnamed(HostId host);
   struct Up {
     bool restored = false;      ///< the host had been given up, and all its links are up now
     bool flap = false;          ///< it was down for less than the window
@@ -44,6 +51,7 @@ class LinkWatch {
   struct Link {
     std::optional<Instant> since;  ///< down
     bool given_up = false;
+    bool unnamed = false;  ///< restored, and no word of it since
     std::uint32_t flaps = 0;
     nanoseconds down_in_all{};
   };

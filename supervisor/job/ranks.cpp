@@ -1,6 +1,7 @@
 #include "supervisor/job/ranks.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dlaunch::supervisor::job {
 
@@ -29,9 +30,11 @@ void Ranks::heard(HostId host, const protocol::WorkerStatus& status, Instant now
   const bool stepped = status.has_step() && (!old.has_step() || status.step() > old.step());
   const bool changed = stepped || status.phase() != old.phase() ||
                        status.sequence() != old.sequence() || status.state() != old.state();
-  if (changed) {
-    // The agent says how long ago it was, so that a heartbeat's delay is not counted as life.
-    const auto ago = from_seconds(status.since_progress_seconds());
+  // The agent says how long ago it was, so that a heartbeat's delay is not counted as life.
+  const auto ago = from_seconds(status.since_progress_seconds());
+  if (std::exchange(known.taken_over, false)) {
+    known.changed_at = now - ago;
+  } else if (changed) {
     known.changed_at = std::max(known.changed_at.value_or(now), now - ago);
   }
   const bool knew = old.has_step();
@@ -76,6 +79,12 @@ void Ranks::ended(Rank rank, std::optional<Step> step, bool properly) {
   known.status.set_state(protocol::WORKER_EXITED);
 }
 
+void Ranks::host_ended(HostId host) {
+  const auto of = of_host_.find(host);
+  if (of == of_host_.end()) return;
+  for (auto rank = of->second.first; rank < of->second.second; ++rank.value) ended(rank, {}, false);
+}
+
 void Ranks::host_gone(HostId host) {
   const auto of = of_host_.find(host);
   if (of == of_host_.end()) return;
@@ -92,12 +101,25 @@ bool Ranks::is_saving() const {
 }
 
 void Ranks::go(Instant since) {
-  for (auto& [rank, known] : ranks_) known.changed_at = since;
+  for (auto& [rank, known] : ranks_) {
+    known.changed_at = since;
+    known.taken_over = false;
+  }
+}
+
+void Ranks::taken_over() {
+  for (auto& [rank, known] : ranks_) known.taken_over = true;
 }
 
 bool Ranks::all_finished() const {
   return !ranks_.empty() && std::all_of(ranks_.begin(), ranks_.end(),
                                         [](const auto& entry) { return entry.second.finished; });
+}
+
+bool Ranks::all_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const auto& entry) {
+    return entry.second.status.state() == protocol::WORKER_EXITED;
+  });
 }
 
 HostId Ranks::host_of(Rank rank) const {

@@ -24,6 +24,7 @@ struct RankStatus {
   std::optional<Step> loss_step;      ///< whose loss the status has
   bool finished = false;              ///< ended properly
   std::optional<Instant> changed_at;  ///< step, phase or sequence
+  bool taken_over = false;            ///< for how long nothing has changed its agent says first
 };
 
 /// Filled by heartbeats; made anew for each generation.
@@ -37,6 +38,8 @@ class Ranks {
   void reached(Step step);
   /// Its process ended after `step` steps; `properly`: nothing more is wanted of it.
   void ended(Rank rank, std::optional<Step> step, bool properly);
+  /// None of its processes lives, and none is known to have ended properly.
+  void host_ended(HostId host);
   /// Whatever ran there is not there any more, as far as can be seen.
   void host_gone(HostId host);
   /// All ranks run since then: the time before does not count for hangs.
@@ -44,6 +47,8 @@ class Ranks {
 
   [[nodiscard]] const DenseMap<Rank, RankStatus>& all() const { return ranks_; }
   [[nodiscard]] bool all_finished() const;
+  /// None of their processes lives.
+  [[nodiscard]] bool all_ended() const;
   [[nodiscard]] HostId host_of(Rank rank) const;
   /// Some of them are this host's.
   [[nodiscard]] bool has(HostId host) const { return of_host_.contains(host); }
@@ -56,6 +61,8 @@ class Ranks {
   [[nodiscard]] double step_seconds() const;
   [[nodiscard]] double tokens_per_second() const;
 
+  /// By a controller that was not there: for how long nothing has changed the agents say first.
+  void taken_over();
   /// A generation that is taken over has completed steps before.
   void stepped_before() { has_stepped_ = true; }
   /// A step has been completed while running, in this or an earlier generation.

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "base/time.h"
 
@@ -21,6 +22,8 @@ class RestartBudget {
   [[nodiscard]] std::uint32_t left(Instant now) const;
   [[nodiscard]] std::uint32_t spent(Instant now) const { return restarts_max_ - left(now); }
   [[nodiscard]] std::uint32_t restarts_max() const { return restarts_max_; }
+  [[nodiscard]] std::vector<Instant> spends() const { return {spends_.begin(), spends_.end()}; }
+  void restore(const std::vector<Instant>& spends) { spends_.assign(spends.begin(), spends.end()); }
 
  private:
   std::uint32_t restarts_max_;

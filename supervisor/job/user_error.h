@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/ids.h"
 #include "base/time.h"
@@ -25,6 +26,9 @@ class UserErrorRule {
  public:
   /// True: it is the user's error and not worth another try.
   [[nodiscard]] bool judge(const ProgramEnd& end);
+  /// What the next end is compared with.
+  [[nodiscard]] const std::optional<ProgramEnd>& last() const { return last_; }
+  void restore(std::optional<ProgramEnd> last) { last_ = std::move(last); }
 
  private:
   std::optional<ProgramEnd> last_;

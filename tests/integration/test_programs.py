@@ -7,7 +7,7 @@ import pathlib
 import signal
 
 import pytest
-from jobs import SECONDS
+from jobs import SECONDS, merged
 from local_jobs import PYTHON, files, kill, make, program  # noqa: F401 (make is a fixture)
 from testbed_system import wait_for
 from torch_python import torch_python  # noqa: F401 (a fixture)
@@ -42,6 +42,37 @@ def incident(job, *causes):
     found = [i for i in job.status()["incidents"] if not causes or i["cause"] in causes]
     assert found, job.status()["incidents"]
     return found[-1]
+
+
+# Says that it was asked to end, then takes a moment to write down where it is.
+SAVES = REPORT + """
+import signal
+def save(number, frame):
+    time.sleep(0.5)
+    (here / f"saved-{generation}-{rank}").write_text("x")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, save)
+(here / f"waits-{generation}-{rank}").write_text("x")
+while True:
+    time.sleep(0.05)
+"""
+
+
+def test_a_program_has_its_grace_when_a_host_is_taken_out(make):
+    job = make(merged(program(SAVES), {"job": {"hosts": "1..2"}}))
+    job.start()
+    for rank in (0, 1):
+        wait_for((job.directory / f"waits-1-{rank}").exists, f"rank {rank} waits", SECONDS)
+    job.until(lambda s: s["state"] == "running", "it runs")
+    done = job.call("drain", "here2")
+    assert done.returncode == 0, done.stderr
+    status = job.until(lambda s: s["state"] == "running" and s["world_size"] == 1, "one host")
+    assert status["generation"] == 2 and not status["incidents"]
+    for rank in (0, 1):
+        assert (job.directory / f"saved-1-{rank}").exists(), f"rank {rank} was killed"
+    report(job, 2, 0)
+    assert job.stop() == 130
+    job.nothing_left()
 
 
 # What a program sees.

@@ -61,23 +61,25 @@ def test_with_control_ssh_nobody_dials_and_a_job_ends_well(make):
     job.nothing_left()
 
 
-def test_a_restarted_controller_adopts_agents_over_ssh(make):
-    job = make("ssh")
+@pytest.mark.parametrize("control", ["ssh", "auto"])
+def test_a_restarted_controller_adopts_agents_over_ssh(make, control):
+    job = make(control)
     before = job.until_step(10)
-    assert over_ssh(job, before) == [True, True]
+    assert over_ssh(job, before) == [control == "ssh", True]
     controller = before["controller"]["pid"]
     kill_pids([controller], signal.SIGKILL)
     after = job.until(
         lambda s: s["state"] == "running" and s["controller"]["pid"] != controller
         and (s["step"] or 0) > before["step"], "the next controller sees training go on")
     assert after["generation"] == 1 and not after["incidents"]
-    assert over_ssh(job, after) == [True, True]
+    assert over_ssh(job, after) == [control == "ssh", True]
     for host in ("h1", "h2"):
         assert job.host(host, after)["agent_pid"] == job.host(host, before)["agent_pid"]
 
 
-def test_a_tunnel_that_breaks_is_replaced_and_costs_no_generation(make, bed):
-    job = make("ssh")
+@pytest.mark.parametrize("control", ["ssh", "auto"])
+def test_a_tunnel_that_breaks_is_replaced_and_costs_no_generation(make, bed, control):
+    job = make(control)
     before = job.until_step(10)
     plants = [pid for pid in bed["h2"].pids() if is_plant(pid)]
     assert len(plants) == 1
@@ -86,7 +88,7 @@ def test_a_tunnel_that_breaks_is_replaced_and_costs_no_generation(make, bed):
              "another connection serves h2", SECONDS)
     after = job.until_step(before["step"] + 100)
     assert after["generation"] == 1 and not after["incidents"]
-    assert over_ssh(job, after) == [True, True]
+    assert over_ssh(job, after) == [control == "ssh", True]
 
 
 def is_plant(pid):

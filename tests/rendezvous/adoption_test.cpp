@@ -117,6 +117,43 @@ TEST_F(AdoptionTest, ASpareThatIsMetForTheFirstTimeIsNoNewsButRoomIsTaken) {
   EXPECT_TRUE(back[0].joins);
 }
 
+TEST_F(AdoptionTest, FaultsOfBeforeCountForTheQuarantine) {
+  for (const auto ago : {30min, 20min}) {
+    (void)step(0ms, HostBlamed{kB, "it was lost", false, at(0ms) - ago});
+  }
+  (void)step(0ms, HostBlamed{kC, "its device is broken", true, at(0ms) - 4min});
+  (void)step(0ms, HostBlamed{kA, "its device was broken", true, at(0ms) - 11min});
+  for (const auto host : {kA, kB, kC}) (void)arrive(100ms, host, host == kB ? 0 : 4);
+  EXPECT_EQ(machine_->view(kC).state, HostState::quarantined);
+  EXPECT_EQ(machine_->view(kA).state, HostState::active) << "its time is over";
+  EXPECT_NE(machine_->view(kB).state, HostState::quarantined);
+  (void)step(200ms, HostBlamed{kB, "it was lost again", false});
+  EXPECT_EQ(machine_->view(kB).state, HostState::quarantined) << "the third within an hour";
+  (void)until(6min);
+  EXPECT_NE(machine_->view(kC).state, HostState::quarantined) << "ten minutes from its fault on";
+}
+
+TEST_F(AdoptionTest, AHostWhosePathWasDownStaysOutUntilTheProbersHaveComeBack) {
+  (void)step(0ms, DataLinkBecame{kB, false, "the others do not reach it", true});
+  for (const auto host : {kA, kC, kS}) (void)arrive(100ms, host);
+  (void)arrive(100ms, kB, 0);
+  EXPECT_EQ(machine_->view(kB).state, HostState::failed);
+  const auto answers = [](bool b) {
+    return std::vector<PathWord>{{kB, b, b ? 0ms : 10s}, {kS, true, 0ms}};
+  };
+  EXPECT_TRUE(of<DataPathBecame>(step(200ms, PathsReported{kA, answers(false)})).empty());
+  EXPECT_TRUE(of<DataPathBecame>(step(300ms, PathsReported{kC, answers(false)})).empty())
+      << "it is known";
+  for (auto t = 500ms; t < 5200ms; t += 400ms) {
+    (void)until(t);
+    for (const auto host : {kA, kB, kC, kS}) (void)step(t, Heard{host, at(t - 10ms)});
+  }
+  EXPECT_EQ(machine_->view(kB).state, HostState::failed) << "the probers say so, too";
+  const auto said = of<DataPathBecame>(step(5200ms, PathsReported{kA, answers(true)}));
+  ASSERT_EQ(said.size(), 1U) << "it fails towards one only";
+  EXPECT_TRUE(said[0].up);
+}
+
 TEST_F(AdoptionTest, WhenNobodyComesBackTheStartIsCountedAnew) {
   const auto said = until(5s);
   EXPECT_EQ(of<NobodyCameBack>(said).size(), 1U);

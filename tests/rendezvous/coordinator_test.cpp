@@ -202,6 +202,19 @@ TEST_F(CoordinatorTest, AnAgentWithoutSuccessorIsAHostLost) {
   EXPECT_EQ(lost[0].last_heard, at(10ms));
 }
 
+TEST_F(CoordinatorTest, AnAgentBehindALoginIsWaitedForAsLongAsALoginTakes) {
+  all_ready();
+  (void)form(0ms);
+  (void)step(10ms, Closed{kB, "the SSH connection ended", false, 5s});
+  beat(910ms, {kA, kC, kS});
+  EXPECT_TRUE(of<HostLost>(step(910ms, DeadlineDue{})).empty());
+  beat(5000ms, {kA, kC, kS});
+  EXPECT_TRUE(of<HostLost>(step(5000ms, DeadlineDue{})).empty());
+  const auto lost = of<HostLost>(step(5010ms, DeadlineDue{}));
+  ASSERT_EQ(lost.size(), 1U);
+  EXPECT_EQ(lost[0].host, kB);
+}
+
 TEST_F(CoordinatorTest, AnAgentThatLeftOnOrderIsNothingAgainstItsHost) {
   all_ready();
   (void)form(0ms);

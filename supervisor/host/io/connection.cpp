@@ -24,6 +24,8 @@ constexpr nanoseconds kPauseMin = 100ms;
 constexpr nanoseconds kPauseMax = 1s;
 constexpr nanoseconds kIdleLook = 1s;
 constexpr nanoseconds kTunnelLook = 100ms;
+// Who was served over SSH is so again: by the same controller at once, by the next one in 2 s.
+constexpr nanoseconds kTunnelFirst = 4s;
 // After a moment in which this process did not run its timers ring before what came is read.
 constexpr nanoseconds kConfirm = 30ms;
 // Between two searches for a relay that found none.
@@ -114,6 +116,7 @@ void Connection::on_closed() {
 /// What another search has found, or the next of the controller's addresses that answers.
 asio::awaitable<std::optional<Connection::Offer>> Connection::next_stream() {
   auto wait = kPauseMin;
+  const auto direct_from = over_ssh_ ? monotonic_now() + kTunnelFirst : Instant{};
   while (!stopped_) {
     if (offer_) co_return std::exchange(offer_, std::nullopt);
     dial_ = std::make_shared<Dial>(context_, tls_);
@@ -121,7 +124,7 @@ asio::awaitable<std::optional<Connection::Offer>> Connection::next_stream() {
     auto tunnel = co_await std::move(asking);
     dial_.reset();
     if (tunnel) co_return std::move(tunnel);
-    if (bootstrap_.control == protocol::Control::ssh) {
+    if (bootstrap_.control == protocol::Control::ssh || monotonic_now() < direct_from) {
       handlers_.down("no SSH connection of the controller leads here");
       pause_.expires_after(kTunnelLook);
       auto waiting = pause_.async_wait(kAwait);

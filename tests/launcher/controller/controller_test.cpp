@@ -77,5 +77,61 @@ TEST(Controller, EndsOnceAHostIsSaidToBelongToANewerOne) {
   EXPECT_TRUE(superseded);
 }
 
+std::vector<HostId> planted_in(const std::vector<Command>& commands) {
+  std::vector<HostId> hosts;
+  for (const auto& command : commands) {
+    const auto* order = std::get_if<PlantOrder>(&command);
+    if (order == nullptr) continue;
+    if (const auto* plant = std::get_if<launch::Plant>(&order->command)) {
+      hosts.push_back(plant->host);
+    }
+  }
+  return hosts;
+}
+
+TEST(Controller, DialsAgentsThatCannotDialAtOnceWhenItIsStartedAgain) {
+  auto setting = restarted();
+  setting.launch.hosts.push_back({HostId{1}, "gpu02", "gpu02:22"});
+  setting.rendezvous.hosts.push_back({HostId{1}, "gpu02", false});
+  setting.recovered.over_ssh = {HostId{1}};
+  Rng rng(1);
+  const auto now = Instant{} + 1h;
+  Controller controller(setting, rng, now);
+  EXPECT_EQ(planted_in(controller.step(now, Begin{})), std::vector{HostId{1}})
+      << "the other finds its way back by itself";
+  const auto later = now + setting.rendezvous.readmit;
+  EXPECT_EQ(planted_in(controller.step(later, DeadlineDue{})), std::vector{HostId{0}});
+}
+
+TEST(Controller, WritesDownOnceWhichAgentsCannotDial) {
+  const auto setting = restarted();
+  Rng rng(1);
+  const auto now = Instant{} + 1h;
+  Controller controller(setting, rng, now);
+  (void)controller.step(now, Begin{});
+  AgentFrameCame came{HostId{0}, 1, {}, {}};
+  came.frame.set_job(setting.job.job_id);
+  auto& hello = *came.frame.mutable_hello();
+  hello.set_protocol(protocol::kProtocolVersion);
+  hello.set_agent(7);
+  const auto rows = [&](bool over_ssh, const std::string& relayed_by = "") {
+    hello.set_over_ssh(over_ssh);
+    hello.set_relayed_by(relayed_by);
+    ++came.connection;
+    std::string said;
+    for (const auto& command : controller.step(now, came)) {
+      const auto* from_job = std::get_if<FromJob>(&command);
+      if (from_job == nullptr) continue;
+      const auto* row = std::get_if<supervisor::job::Journal>(&from_job->command);
+      if (row != nullptr && row->kind == "over_ssh") said += row->json;
+    }
+    return said;
+  };
+  EXPECT_NE(rows(true).find("\"over\":true"), std::string::npos);
+  EXPECT_EQ(rows(true), "");
+  EXPECT_EQ(rows(false, "gpu02"), "") << "a relay is no way of its own";
+  EXPECT_NE(rows(false).find("\"over\":false"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace dlaunch::launcher::controller

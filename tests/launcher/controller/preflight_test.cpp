@@ -53,6 +53,24 @@ TEST(Preflight, WithoutOneTheOddHostIsUnfitAlsoWhenItReportsFirst) {
   EXPECT_EQ(take(preflight, 0, with_data("good")), "0 fit");
 }
 
+TEST(Preflight, AfterARestartHostsThatTrainSayWhatTheOthersMustHave) {
+  Preflight preflight({});
+  preflight.settle({HostId{1}, HostId{2}});
+  EXPECT_EQ(take(preflight, 0, with_data("odd")), "0 unfit") << "it is not known yet";
+  EXPECT_EQ(take(preflight, 3, with_data("good")), "3 unfit");
+  EXPECT_EQ(take(preflight, 1, with_data("good")), "0 differs, 1 fit, 3 fit");
+  EXPECT_EQ(take(preflight, 2, with_data("good")), "2 fit");
+}
+
+TEST(Preflight, WhereNoneOfThemCameBackAllAreComparedAsAtTheStart) {
+  Preflight preflight({});
+  preflight.settle({HostId{1}});
+  EXPECT_EQ(take(preflight, 0, with_data("good")), "0 unfit");
+  EXPECT_EQ(take(preflight, 2, with_data("odd")), "2 unfit");
+  EXPECT_EQ(told(preflight.start_over()), "0 fit, 2 differs");
+  EXPECT_EQ(take(preflight, 3, with_data("odd")), "0 differs, 2 fit, 3 fit");
+}
+
 TEST(Preflight, ATieIsDecidedByTheOrderOfTheFileNotOfArrival) {
   Preflight preflight({});
   EXPECT_EQ(take(preflight, 1, with_data("b")), "1 fit");

@@ -214,7 +214,7 @@ TEST(RunStore, AnEndThatTheKeeperWroteLeavesTheGenerationToBeAdopted) {
   EXPECT_FALSE(start->resumed);
   ASSERT_TRUE(start->recovered.plan);
   EXPECT_EQ(start->recovered.plan->world_size, 2U);
-  EXPECT_TRUE(start->recovered.ran);
+  EXPECT_TRUE(start->recovered.went);
   EXPECT_TRUE(start->same_clock);
 }
 

@@ -135,6 +135,9 @@ std::vector<std::string> Conversation::perform(const std::string& line) {
 void Conversation::feed(const Event& event) {
   for (const auto& command : job_->step(now_, event)) {
     out_.push_back(say(command, policy_.host_names));
+    if (const auto* change = std::get_if<IncidentChanged>(&command)) {
+      incidents_ = std::max(incidents_, change->incident.id);
+    }
     if (const auto* entry = std::get_if<Journal>(&command)) {
       tickets_.push_back(entry->ticket);
       if (journal_mode_ == "on") rows_.push_back({entry->kind, entry->json});
@@ -199,6 +202,7 @@ void Conversation::job(Words& words) {
   policy_.fresh = words.has("fresh");
   policy_.process_restarts_max = static_cast<std::uint32_t>(words.number("restarts", 10));
   policy_.no_progress_generations = static_cast<std::uint32_t>(words.number("no_progress", 3));
+  policy_.hang_floor = duration(words.get("hang_floor", "60s"));
   policy_.lease = duration(words.get("lease", "10s"));
   Recovered recovered;
   recovered.last_generation.value = words.number("last_generation", 0);
@@ -211,7 +215,7 @@ void Conversation::restart(Words& words) {
   for (auto lost = words.number("lost_rows", 0); lost > 0; --lost) rows_.pop_back();
   dead_.clear();
   tickets_.clear();
-  job_.emplace(policy_, recover(rows_, 0), now_);
+  job_.emplace(policy_, recover(rows_, incidents_), now_);
   feed(Begin{});
 }
 
@@ -284,6 +288,11 @@ void Conversation::cannot_form(Words& words) {
 
 void Conversation::formed(Words& words) {
   plan_ = {};
+  told_.clear();
+  exited_.clear();
+  written_.clear();
+  committed_.reset();
+  wish_.clear();
   plan_.generation.value = integer(words.next());
   for (const auto& name : words.plain) {
     const auto id = host(name);
@@ -310,7 +319,9 @@ void Conversation::gone(Words& words) {
   feed(FromCoordinator{rendezvous::AgentGone{id, now_, true}});
 }
 void Conversation::returned(Words& words) {
-  feed(FromCoordinator{rendezvous::HostReturned{host(words.next()), words.has("joins")}});
+  const auto name = words.next();
+  if (words.has("joins")) wish_ = name + " joins";
+  feed(FromCoordinator{rendezvous::HostReturned{host(name), words.has("joins")}});
 }
 
 // ---- starting
@@ -334,7 +345,10 @@ void Conversation::found(Words& words) {
   }
   from(plan_.members.at(0).host, std::move(frame));
 }
-void Conversation::data(Words& words) { feed(DataKnown{words.rest()}); }
+void Conversation::data(Words& words) {
+  data_ = words.rest();
+  feed(DataKnown{data_});
+}
 
 void Conversation::looked(Words& words) {
   for (const auto id : hosts_or_members(words)) {
@@ -346,7 +360,8 @@ void Conversation::looked(Words& words) {
 }
 void Conversation::fingerprint(Words& words) {
   const auto id = host(words.next());
-  feed(FingerprintKnown{id, words.rest()});
+  fingerprints_[id] = words.rest();
+  feed(FingerprintKnown{id, fingerprints_[id]});
 }
 
 void Conversation::prepared(Words& words) {

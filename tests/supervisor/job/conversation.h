@@ -32,6 +32,7 @@ namespace dlaunch::supervisor::job {
 ///   connected | restored STEP  [LIST]
 ///   run [STEP]                   macro: from the plan to Go, restored at STEP
 ///   progress STEP [rank=R] [phase=P] [sequence=N] [entered] [process=T] [state=S]
+///       [since=D]              nothing has changed for so long, as the agent says
 ///   exited HOST RANK [code=N] [signal=N] [oom] [finished] [ordered] [step=N] [line=T]
 ///   failing HOST RANK CATEGORY REASON | finding HOST KIND TEXT | link HOST up|down
 ///   path HOST up|down            what the probes of the other hosts come to
@@ -44,6 +45,9 @@ class Conversation {
   Conversation();
   /// Lines of answer.
   std::vector<std::string> perform(const std::string& line);
+  /// Where the job runs and all members live: another controller takes over, and its agents come
+  /// back and repeat what agents repeat. False: it does not.
+  bool take_over();
 
  private:
   struct Words {
@@ -99,6 +103,13 @@ class Conversation {
   void regroup(Words& words);
   void view(Words&);
 
+  /// About the present generation.
+  [[nodiscard]] bool is_present(const Words& words) const {
+    return words.number("g", plan_.generation.value) == plan_.generation.value;
+  }
+  void note_status(const protocol::WorkerStatus& status);
+  [[nodiscard]] protocol::Hello hello_of(const rendezvous::Member& member) const;
+  void come_back(const rendezvous::Member& member);
   void feed(const Event& event);
   void from(HostId host, protocol::AgentFrame frame, std::optional<std::uint64_t> generation = {});
   void testify(HostId host, Words& words, protocol::Evidence evidence);
@@ -115,6 +126,21 @@ class Conversation {
   std::string journal_mode_ = "on";
   std::deque<std::uint64_t> tickets_;
   std::vector<JournalEntry> rows_;  ///< on disk, for `restart`
+  // What agents know and repeat, for `take_over`.
+  struct Told {
+    protocol::WorkerStatus status;
+    Instant changed_at;
+  };
+  std::map<std::uint32_t, Told> told_;                      ///< by rank
+  std::map<std::uint32_t, protocol::WorkerExited> exited_;  ///< by rank
+  std::map<std::uint32_t, protocol::Written> written_;      ///< by rank
+  std::optional<protocol::Committed> committed_;
+  std::map<HostId, Instant> links_down_;
+  std::map<HostId, rendezvous::DataPathBecame> paths_;  ///< that are down, as probes say again
+  std::map<HostId, std::string> fingerprints_;
+  std::string wish_;  ///< of a person or a host that is back, which the coordinator says again
+  std::string data_;
+  std::uint64_t incidents_ = 0;
   std::vector<std::string> out_;
 };
 

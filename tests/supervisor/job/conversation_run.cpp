@@ -31,6 +31,10 @@ void Conversation::progress(Words& words) {
       status->set_sequence(words.number("sequence", 0));
       status->set_entered(words.has("entered"));
       status->set_process_state(words.get("process", "S"));
+      if (const auto since = parse_duration(words.get("since", "0s"))) {
+        status->set_since_progress_seconds(to_seconds(*since));
+      }
+      note_status(*status);
     }
     if (frame.heartbeat().workers_size() > 0) from(member.host, std::move(frame));
   }
@@ -61,6 +65,7 @@ void Conversation::exited(Words& words) {
   exited.set_ordered(words.has("ordered"));
   if (words.named.contains("step")) exited.set_step(words.number("step", 0));
   if (words.named.contains("line")) exited.add_last_lines(words.get("line", ""));
+  if (is_present(words)) exited_[exited.rank()] = exited;
   testify(id, words, std::move(evidence));
 }
 
@@ -86,15 +91,21 @@ void Conversation::link(Words& words) {
   const auto id = host(words.next());
   protocol::Evidence evidence;
   evidence.mutable_link_changed()->set_interface("eth0");
-  evidence.mutable_link_changed()->set_up(words.next() == "up");
+  const bool up = words.next() == "up";
+  evidence.mutable_link_changed()->set_up(up);
+  links_down_.erase(id);
+  if (!up) links_down_[id] = now_;
   testify(id, words, std::move(evidence));
 }
 
 void Conversation::path(Words& words) {
   const auto id = host(words.next());
   const bool up = words.next() == "up";
-  feed(FromCoordinator{
-      rendezvous::DataPathBecame{id, up, now_ - 450ms, up ? "" : "the others do not reach it"}});
+  const rendezvous::DataPathBecame became{id, up, now_ - 450ms,
+                                          up ? "" : "the others do not reach it"};
+  paths_.erase(id);
+  if (!up) paths_[id] = became;
+  feed(FromCoordinator{became});
 }
 
 void Conversation::written(Words& words) {
@@ -109,6 +120,7 @@ void Conversation::written(Words& words) {
       written.set_step(step);
       written.set_file("shard-" + std::to_string(rank));
       written.set_seconds(0.5);
+      if (is_present(words)) written_[rank] = written;
       from(member.host, std::move(frame), words.number("g", plan_.generation.value));
     }
   }
@@ -118,6 +130,7 @@ void Conversation::committed(Words& words) {
   protocol::AgentFrame frame;
   frame.mutable_committed()->set_step(std::stoull(words.next()));
   frame.mutable_committed()->set_error(words.get("error", ""));
+  if (is_present(words)) committed_ = frame.committed();
   from(plan_.members.at(0).host, std::move(frame), words.number("g", plan_.generation.value));
 }
 
@@ -148,7 +161,10 @@ void Conversation::stop(Words& words) {
   feed(StopAsked{words.has("now"), words.has("preempted"), "asked for"});
 }
 void Conversation::checkpoint(Words&) { feed(CheckpointAsked{}); }
-void Conversation::regroup(Words& words) { feed(RegroupAsked{words.rest()}); }
+void Conversation::regroup(Words& words) {
+  wish_ = words.rest();
+  feed(RegroupAsked{wish_});
+}
 
 void Conversation::view(Words&) {
   const auto view = job_->view();

@@ -8,9 +8,10 @@
 namespace dlaunch::supervisor::job {
 namespace {
 
-std::string generation(int number, const std::string& members, int spent, int best) {
+/// `spent`: moments, like "1, 2".
+std::string generation(int number, const std::string& members, const std::string& spent, int best) {
   return R"({"generation":)" + std::to_string(number) + R"(,"members":[)" + members +
-         R"(],"seats":[0],"restarts_spent":)" + std::to_string(spent) + R"(,"best_step":)" +
+         R"(],"seats":[0],"counted":{"restarts":[)" + spent + R"(]},"best_step":)" +
          std::to_string(best) + "}";
 }
 std::string member(int id) {
@@ -18,20 +19,20 @@ std::string member(int id) {
 }
 
 std::vector<JournalEntry> long_run() {
-  return {{"generation", generation(1, member(0) + "," + member(1), 0, 0)},
+  return {{"generation", generation(1, member(0) + "," + member(1), "", 0)},
           {"restoring", R"({"generation":1,"step":null,"steps":[],"damaged":[]})"},
           {"running", R"({"generation":1})"},
           {"progressed", R"({"generation":1,"best_step":5})"},
           {"committing", R"({"step":10,"generation":1,"files":[{"name":"a"}],"delete":[]})"},
-          {"committed", R"({"step":10,"best_step":12})"},
+          {"committed", R"({"step":10,"best_step":12,"cost":7})"},
           {"committing", R"({"step":20,"generation":1,"files":[{"name":"b"}],"delete":[10]})"},
           {"drained", R"({"id":7})"},
           {"stopping", R"({"reason":"of before","preempted":false})"},
           {"ended", R"({"code":130,"state":"stopped","sentence":"of before"})"},
           {"resumed", "{}"},
-          {"generation", generation(2, member(2), 3, 30)},
+          {"generation", generation(2, member(2), "1, 2, 3", 30)},
           {"broken", R"({"generation":2,"reason":"it broke","planned":true,"incident":null})"},
-          {"generation", generation(3, member(3), 3, 30)},
+          {"generation", generation(3, member(3), "1, 2, 3", 30)},
           {"restoring", R"({"generation":3,"step":20,"steps":[20],"damaged":[15]})"},
           {"running", R"({"generation":3})"}};
 }
@@ -43,13 +44,14 @@ TEST(Recover, OnlyTheNewestGenerationIsLeftOfALongRun) {
   ASSERT_TRUE(recovered.plan);
   ASSERT_EQ(recovered.plan->members.size(), 1U);
   EXPECT_EQ(recovered.plan->members.front().host, HostId{3});
-  EXPECT_EQ(recovered.restarts_spent, 3U);
+  EXPECT_EQ(recovered.counted.restarts.size(), 3U);
   EXPECT_EQ(recovered.best_step, Step{30});
   EXPECT_EQ(recovered.disk_steps, std::vector{Step{20}});
   EXPECT_EQ(recovered.damaged_steps, std::vector{Step{15}});
   EXPECT_TRUE(recovered.committing.empty());
   EXPECT_TRUE(recovered.inspected);
-  EXPECT_TRUE(recovered.ran);
+  EXPECT_TRUE(recovered.went);
+  EXPECT_EQ(recovered.save_cost, 7ns) << "that of the newest commit, whenever it was";
   EXPECT_FALSE(recovered.progressed);
   EXPECT_FALSE(recovered.broken);
   EXPECT_FALSE(recovered.ended);
@@ -63,7 +65,7 @@ TEST(Recover, AGenerationThatHasNotBegunYetLeavesWhatIsOnDisk) {
   rows.push_back({"committed", R"({"step":30,"best_step":33})"});
   rows.push_back({"drained", R"({"id":5})"});
   rows.push_back({"stopping", R"({"reason":"enough","preempted":true})"});
-  rows.push_back({"generation", generation(4, member(4), 2, 33)});
+  rows.push_back({"generation", generation(4, member(4), "2, 3", 33)});
   const auto recovered = recover(rows, 0);
   EXPECT_EQ(recovered.last_generation, Generation{4});
   EXPECT_EQ(recovered.plan->members.front().host, HostId{4});
@@ -71,7 +73,7 @@ TEST(Recover, AGenerationThatHasNotBegunYetLeavesWhatIsOnDisk) {
   EXPECT_EQ(recovered.damaged_steps, std::vector{Step{15}});
   EXPECT_EQ(recovered.drained, std::set{HostId{5}});
   EXPECT_FALSE(recovered.restoring);
-  EXPECT_FALSE(recovered.ran);
+  EXPECT_FALSE(recovered.went);
   ASSERT_TRUE(recovered.stopping);
   EXPECT_EQ(recovered.stopping->reason, "enough");
 }

@@ -51,6 +51,30 @@ std::string play(const std::string& script) {
   return played;
 }
 
+/// What follows from each verb, as far as it is decided: neither what is only told or counted, nor
+/// what is said again. `taken_over`: another controller takes over wherever the job runs.
+std::string decisions(const std::string& script, bool taken_over) {
+  Conversation conversation;
+  std::istringstream lines(script);
+  std::string decided;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line.starts_with(' ') || line.starts_with('#')) continue;
+    decided += line + "\n";
+    for (const auto& answer : conversation.perform(line)) {
+      const auto begins = [&](const char* words) { return answer.starts_with(words); };
+      const auto has = [&](const char* words) { return answer.find(words) != std::string::npos; };
+      const bool told =
+          begins("journal") || begins("state") || has(" acknowledged") ||
+          (begins("record") && !begins("record verdict") && !begins("record incident_opened"));
+      // Whether all of a list of endpoints is said or what has changed is no decision.
+      if (told || has(": assign")) continue;
+      decided += "  " + answer + "\n";
+    }
+    if (taken_over) (void)conversation.take_over();
+  }
+  return decided;
+}
+
 class JobScript : public ::testing::TestWithParam<std::filesystem::path> {};
 
 TEST_P(JobScript, AnswersAsWritten) {
@@ -61,6 +85,13 @@ TEST_P(JobScript, AnswersAsWritten) {
     return;
   }
   EXPECT_EQ(played, script);
+}
+
+TEST_P(JobScript, AControllerThatTakesOverDecidesAsOneThatLivesOn) {
+  const auto script = read(GetParam());
+  const auto has = [&](const char* verb) { return script.find(verb) != std::string::npos; };
+  if (has("\nrestart") || has("\njournal off") || has("\njournal fails") || has("\nview")) return;
+  EXPECT_EQ(decisions(script, true), decisions(script, false));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, JobScript, ::testing::ValuesIn(scripts()),
