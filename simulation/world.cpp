@@ -337,7 +337,8 @@ void World::recorded(const Station& station, const job::Record& record) {
                                std::to_string(record.generation.value));
   if (!record.detail.empty()) text += (text.empty() ? "" : " ") + record.detail;
   trace_.add(queue_.now(), name_of_station(station), record.event, text);
-  safety_.recorded(queue_.now(), record);
+  // What one that was followed still decides has no effect, and is no spend.
+  if (is_newest(station)) safety_.recorded(queue_.now(), record);
 }
 
 void World::incident_changed(const job::Incident& incident) {

@@ -84,11 +84,16 @@ class World final : public Surroundings, public Watcher {
   void recorded(const Station& station, const supervisor::job::Record& record) override;
   void incident_changed(const supervisor::job::Incident& incident) override;
   void state_became(const Station& station, const supervisor::job::StateBecame& state) override;
-  void stepped(const Station&) override { safety_.stepped(); }
+  void stepped(const Station& station) override {
+    if (is_newest(station)) safety_.stepped();
+  }
   void ended(const Station& station, int code, const std::string& sentence) override;
   void broken(std::string rule) override;
 
  private:
+  [[nodiscard]] bool is_newest(const Station& station) const {
+    return !stations_.empty() && stations_.back().get() == &station;
+  }
   void run_until(Instant limit);
   void bring_to_end();
   void check_liveness();
