@@ -19,7 +19,7 @@ def make(bed, request):
     def start(control, changes=CHANGES):
         # The host answers over SSH and reaches its peers, but dials the controller in vain.
         bed["h2"].drop("out", what=f"ip daddr {bed.login.address} tcp sport != 22")
-        name = re.sub(r"\W+", "-", request.node.name)[:60]
+        name = re.sub(r"\W+", "-", request.node.name)[-60:]
         directory = bed.directory / f"{name}-{len(jobs)}"
         directory.mkdir()
         hostfile = bed.hosts_toml(directory / "hosts.toml", network={"control": control})

@@ -148,6 +148,7 @@ TEST_F(AdoptionTest, AHostWhosePathWasDownStaysOutUntilTheProbersHaveComeBack) {
     (void)until(t);
     for (const auto host : {kA, kB, kC, kS}) (void)step(t, Heard{host, at(t - 10ms)});
   }
+  EXPECT_TRUE(of<DataPathBecame>(until(5100ms)).empty());
   EXPECT_EQ(machine_->view(kB).state, HostState::failed) << "the probers say so, too";
   const auto said = of<DataPathBecame>(step(5200ms, PathsReported{kA, answers(true)}));
   ASSERT_EQ(said.size(), 1U) << "it fails towards one only";
