@@ -152,7 +152,7 @@ std::optional<protocol::Commit> order_from_notes(const std::string& partial, std
     const auto name =
         "shard-" + std::to_string(rank) + "-of-" + std::to_string(shards) + ".safetensors";
     const auto text = read_file(partial + "/" + name + kNote, kNoteBytesMax);
-    const auto note = text ? json::parse(*text, nullptr, false) : json();
+    const auto note = text ? protocol::read_json(*text) : json();
     const bool whole = note.is_object() && note.value("bytes", json()).is_number_unsigned() &&
                        note.value("hash", json()).is_string();
     if (!whole) return std::nullopt;
