@@ -35,13 +35,14 @@ std::string settings_with(const std::string& settings, const protocol::Assign& o
 
 }  // namespace
 
-void add_endpoints(TellWorker& order) {
+const protocol::AgentMessage& add_endpoints(TellWorker& order) {
   auto* const assign = std::get_if<protocol::worker::Assign>(&order.message.body);
-  if (assign == nullptr || !order.endpoints) return;
+  if (assign == nullptr || !order.endpoints) return order.message;
   for (const auto& [address, port] : order.endpoints->ranks) {
     const Rank rank{static_cast<std::uint32_t>(assign->endpoints.size())};
     assign->endpoints.push_back({rank, address, port});
   }
+  return order.message;
 }
 
 /// Of this job and of the highest incarnation: then it renews the lease.

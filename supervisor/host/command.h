@@ -100,7 +100,7 @@ using Command = std::variant<Send, Reconnect, StartWorker, TellWorker, AskWorker
                              PickPort, CheckSelf, CommitCheckpoint, NoteWritten, InspectCheckpoints,
                              FindMark, KnowPeers, KeepLogs, Exit, Note>;
 
-/// The shell's last step before an assignment is written to its worker: where all ranks listen.
-void add_endpoints(TellWorker& order);
+/// The shell's last step before a worker is told: an assignment says where all ranks listen.
+const protocol::AgentMessage& add_endpoints(TellWorker& order);
 
 }  // namespace dlaunch::supervisor::host

@@ -154,8 +154,7 @@ class AgentProcess {
   void perform(TellWorker& c) {
     const auto found = workers_.find(c.rank);
     if (found == workers_.end() || found->second->generation() != c.generation) return;
-    add_endpoints(c);
-    found->second->tell(c.message);
+    found->second->tell(add_endpoints(c));
   }
 
   void perform(AskWorkersToEnd&) {
