@@ -233,6 +233,7 @@ void Agent::Impl::on(Instant, const OutputLines& e) {
 /// Nobody is heard any more, and nobody can be asked: what runs here is ended, with a checkpoint
 /// where there can be one. From here on there is no way back.
 void Agent::Impl::on_lease_end(Instant now) {
+  note_written();
   const bool runs = std::any_of(workers_.begin(), workers_.end(),
                                 [](const auto& entry) { return entry.second.alive; });
   if (parting_due_ || !runs || !std::holds_alternative<Training>(state_)) {

@@ -124,6 +124,7 @@ class Agent::Impl {
   [[nodiscard]] bool has_joined() const;
   void say_connected();
   void say_restored();
+  void note_written();
   void repeat_checkpoints();
   void repeat_links(Instant now);
   void beat(Instant now);

@@ -243,6 +243,17 @@ void Agent::Impl::hear(Instant now, Worker& worker, const protocol::worker::Writ
   send(std::move(frame));
 }
 
+/// Of other hosts' shards of the same checkpoint some may have been written before their lease
+/// ended.
+void Agent::Impl::note_written() {
+  if (aborted_ || !job_.trainer()) return;
+  for (const auto& [rank, worker] : workers_) {
+    for (const auto& written : worker.written) {
+      out_.push_back(NoteWritten{generation_, job_.checkpoint_directory(), written});
+    }
+  }
+}
+
 /// On its way when the connection broke, or said while there was none. The controller ignores what
 /// it has heard already.
 void Agent::Impl::repeat_checkpoints() {

@@ -75,6 +75,11 @@ Result<json> read_manifest(const std::string& directory) {
   return manifest;
 }
 
+/// Of a manifest, and no trouble of the storage.
+bool is_damage(const Error& error) {
+  return error.code == std::errc::bad_message || error.code == std::errc::no_such_file_or_directory;
+}
+
 json files_of(const protocol::Commit& order) {
   json files = json::array();
   for (const auto& file : order.files()) {
@@ -164,9 +169,17 @@ std::optional<protocol::Commit> order_from_notes(const std::string& partial, std
   return shards == 0 ? std::nullopt : std::optional(order);
 }
 
+bool is_whole(const std::string& partial, const protocol::Commit& order) {
+  return std::all_of(order.files().begin(), order.files().end(), [&](const auto& file) {
+    std::error_code code;
+    return fs::file_size(partial + "/" + file.name(), code) == file.bytes() && !code;
+  });
+}
+
 /// What workers wrote at the end of their lease, when there was nobody to commit it. Those of
-/// before have ended, or write elsewhere: the lock is ours.
-void commit_noted(const std::string& directory) {
+/// before have ended, or write elsewhere: the lock is ours. Returns why a whole one could not be
+/// committed; it is still there then.
+std::string commit_noted(const std::string& directory) {
   struct Left {
     std::uint64_t step = 0, generation = 0;
   };
@@ -180,12 +193,20 @@ void commit_noted(const std::string& directory) {
   }
   for (const auto& [step, number] : left) {
     const Generation generation{number};
-    const auto order = order_from_notes(directory + "/" + partial_name(step, generation), step);
+    const auto partial = directory + "/" + partial_name(step, generation);
+    auto order = order_from_notes(partial, step);
+    if (!order || !is_whole(partial, *order)) continue;
     const auto target = directory + "/step-" + std::to_string(step);
-    if (!order || fs::exists(target, code)) continue;
-    if (!commit_checkpoint(directory, generation, *order).empty()) continue;
-    for (const auto& file : order->files()) fs::remove(target + "/" + file.name() + kNote, code);
+    if (fs::exists(target, code)) {
+      const auto manifest = read_manifest(target);
+      if (manifest || !is_damage(manifest.error())) continue;
+      order->set_replaces_damaged(true);
+    }
+    if (auto trouble = commit_checkpoint(directory, generation, *order); !trouble.empty()) {
+      return trouble;
+    }
   }
+  return "";
 }
 
 }  // namespace
@@ -219,6 +240,8 @@ std::string commit_checkpoint(const std::string& directory, Generation generatio
     return say(error);
   }
   if (const auto synced = sync_directory(directory); !synced) return say(synced.error());
+  // Notes are for a checkpoint that nobody has committed.
+  for (const auto& file : order.files()) fs::remove(target + "/" + file.name() + kNote, code);
   delete_old(directory, generation, order);
   return "";
 }
@@ -241,7 +264,10 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
     found.set_locked_by((*holder)->empty() ? "that is about to begin" : **holder);
     return found;
   }
-  commit_noted(directory);
+  if (auto trouble = commit_noted(directory); !trouble.empty()) {
+    found.set_error(std::move(trouble));
+    return found;
+  }
   std::vector<std::uint64_t> steps;
   for (const auto& entry : fs::directory_iterator(directory, code)) {
     if (const auto step = step_of(entry.path().filename().string())) steps.push_back(*step);
@@ -251,8 +277,7 @@ protocol::CheckpointsFound inspect_checkpoints(const std::string& directory, con
     const auto manifest = read_manifest(directory + "/step-" + std::to_string(step));
     if (!manifest) {
       const auto& error = manifest.error();
-      if (error.code != std::errc::bad_message &&
-          error.code != std::errc::no_such_file_or_directory) {
+      if (!is_damage(error)) {
         found.set_error(say(error));
         return found;
       }

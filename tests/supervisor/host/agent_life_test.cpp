@@ -244,10 +244,32 @@ TEST(AgentLease, WhatItsWorkersWriteAtItsEndIsNotedBesideIt) {
   EXPECT_TRUE(machine.all<NoteWritten>().empty()) << "the controller is told";
   machine.put(ConnectionDown{"no route"});
   machine.pass(61s);
-  machine.put(said);
-  ASSERT_EQ(machine.all<NoteWritten>().size(), 1U);
+  ASSERT_EQ(machine.all<NoteWritten>().size(), 1U) << "it may never have been committed";
   EXPECT_EQ(machine.all<NoteWritten>()[0].written.file(), line.file);
   EXPECT_EQ(machine.all<NoteWritten>()[0].generation, Generation{1});
+  line.step = Step{8};
+  machine.put(WorkerSaid{Rank{2}, Generation{1}, {Generation{1}, line}});
+  ASSERT_EQ(machine.all<NoteWritten>().size(), 2U);
+  EXPECT_EQ(machine.all<NoteWritten>()[1].written.step(), 8U);
+}
+
+TEST(AgentLease, WhatEndedWorkersWroteIsNotedToo) {
+  Machine machine(true, 10s);
+  machine.make_ready();
+  machine.make_training(1);
+  machine.put(ConnectionDown{"no route"});
+  protocol::worker::Written line;
+  line.step = Step{7};
+  line.file = "shard-0-of-2.safetensors";
+  machine.put(WorkerSaid{Rank{2}, Generation{1}, {Generation{1}, line}});
+  WorkerEnded ended;
+  ended.rank = Rank{2};
+  ended.generation = Generation{1};
+  machine.put(ended);
+  EXPECT_TRUE(machine.all<NoteWritten>().empty()) << "a controller may come back";
+  machine.pass(61s);
+  ASSERT_EQ(machine.all<NoteWritten>().size(), 1U);
+  EXPECT_EQ(machine.all<NoteWritten>()[0].written.step(), 7U);
 }
 
 TEST(AgentLease, WhatDoesNotEndWithinTheGraceIsEnded) {

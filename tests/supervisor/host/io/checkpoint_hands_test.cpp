@@ -34,6 +34,14 @@ class CheckpointHands : public testing::Test {
     file->set_hash("hash of " + shard);
     return order;
   }
+  [[nodiscard]] static protocol::Written written_at(std::uint64_t step, const std::string& shard) {
+    protocol::Written written;
+    written.set_step(step);
+    written.set_file("shard-0-of-1.safetensors");
+    written.set_bytes(shard.size());
+    written.set_hash("hash of " + shard);
+    return written;
+  }
   [[nodiscard]] bool is_there(const std::string& name) const {
     return fs::exists(directory_ + "/" + name);
   }
@@ -143,12 +151,7 @@ TEST_F(CheckpointHands, ListsWhatIsCompleteOldestFirst) {
 TEST_F(CheckpointHands, WhatWasWrittenWithoutAControllerIsCommittedByWhoeverLooksNext) {
   write_partial(20, 3, "abc");
   write_partial(30, 3, "abcd");
-  protocol::Written written;
-  written.set_step(20);
-  written.set_file("shard-0-of-1.safetensors");
-  written.set_bytes(3);
-  written.set_hash("hash of abc");
-  ASSERT_TRUE(note_written(directory_, Generation{3}, written));
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written_at(20, "abc")));
   const auto found = inspect_checkpoints(directory_, "job-1", 60s);
   ASSERT_EQ(found.checkpoints_size(), 1) << "of step 30 no rank has said that it is whole";
   EXPECT_EQ(found.checkpoints(0).step(), 20U);
@@ -156,6 +159,36 @@ TEST_F(CheckpointHands, WhatWasWrittenWithoutAControllerIsCommittedByWhoeverLook
   const auto text = read_file(directory_ + "/step-20/manifest.json", 1 << 16);
   ASSERT_TRUE(text);
   EXPECT_EQ(nlohmann::json::parse(*text).at("files").at(0).at("hash"), "hash of abc");
+}
+
+TEST_F(CheckpointHands, WhatWasNotedTakesThePlaceOfADamagedCheckpoint) {
+  write_partial(20, 3, "abc");
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written_at(20, "abc")));
+  fs::create_directories(directory_ + "/step-20");
+  ASSERT_TRUE(replace_file(directory_ + "/step-20/manifest.json", "torn"));
+  const auto found = inspect_checkpoints(directory_, "job-1", 60s);
+  ASSERT_EQ(found.checkpoints_size(), 1);
+  EXPECT_EQ(found.checkpoints(0).step(), 20U);
+  EXPECT_EQ(found.damaged_size(), 0);
+}
+
+TEST_F(CheckpointHands, WhatWasNotedButCannotBeCommittedIsSaidAndKept) {
+  write_partial(20, 3, "abc");
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written_at(20, "abc")));
+  // Where the manifest is to be replaced there is something that cannot be.
+  fs::create_directories(directory_ + "/step-20.g3.partial/manifest.json.tmp");
+  const auto found = inspect_checkpoints(directory_, "job-1", 60s);
+  EXPECT_FALSE(found.error().empty());
+  EXPECT_EQ(found.checkpoints_size(), 0);
+  EXPECT_TRUE(is_there("step-20.g3.partial/shard-0-of-1.safetensors"));
+}
+
+TEST_F(CheckpointHands, ACommitInTimeLeavesNoNote) {
+  write_partial(20, 3, "abc");
+  ASSERT_TRUE(note_written(directory_, Generation{3}, written_at(20, "abc")));
+  ASSERT_EQ(commit_checkpoint(directory_, Generation{3}, commit_of(20, "abc")), "");
+  EXPECT_TRUE(is_there("step-20/shard-0-of-1.safetensors"));
+  EXPECT_FALSE(is_there("step-20/shard-0-of-1.safetensors.written"));
 }
 
 TEST_F(CheckpointHands, WhereARankHasNotWrittenNothingIsCommitted) {
