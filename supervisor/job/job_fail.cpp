@@ -6,6 +6,7 @@
 #include "base/mutant.h"
 #include "base/probe.h"
 #include "base/units.h"
+#include "supervisor/job/exit_code.h"
 #include "supervisor/job/job_impl.h"
 
 namespace dlaunch::supervisor::job {
@@ -271,6 +272,12 @@ void Job::Impl::settle_abort(Instant now) {
 
 /// All workers are gone: is it tried again?
 void Job::Impl::decide(Instant now) {
+  if (stop_ && !policy_.trainer) {
+    // There is no checkpoint of ours for which it would have to run once more.
+    if (incidents_.has_happened()) incidents_.verdict("stop", "the job stops, as it was asked to");
+    return become_ending(now, to_int(ExitCode::stopped), JobState::stopped,
+                         "stopped: " + stop_->reason);
+  }
   // The open incident may be one of before that still waits for its first new step.
   if (!incidents_.has_happened()) {
     DL_PROBE("a planned regroup");

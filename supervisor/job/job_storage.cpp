@@ -207,7 +207,8 @@ void Job::Impl::plan_checkpoint(Instant from) {
   if (const auto* time = std::get_if<EveryTime>(&policy_.every)) {
     running->checkpoint_due = from + time->interval;
   } else if (std::holds_alternative<EveryAuto>(policy_.every)) {
-    interval_ = judge_interval({checkpoints_.save_cost(), plan_.world_size, from - started_,
+    interval_ = judge_interval({checkpoints_.save_cost(), plan_.world_size,
+                                std::max<nanoseconds>(from - started_, 0ns),
                                 incidents_.count() - incidents_before_});
     running->checkpoint_due = from + interval_;
   }

@@ -201,7 +201,7 @@ class Reader {
     if (generation < recovered_.last_generation) return;
     recovered_.last_generation = generation;
     recovered_.plan = plan_of(content, generation);
-    recovered_.counted = counted_of(content.value("counted", json::object()));
+    recovered_.counted = counted_of(content.value("counted", content));
     recovered_.restoring.reset();
     committing_.clear();
     recovered_.went.reset();
