@@ -50,7 +50,10 @@ constexpr float kCubic = 0.044715F;
     values[i] = value;
     // 1 - σ without losing its digits.
     const float rest = power * sigmoid;
-    slopes[i] = sigmoid + value * rest * (kTwiceRoot * (1 + 3 * kCubic * square));
+    float near = x < 20.0F ? x : 20.0F;  // beyond it the slope is that of a line
+    near = near > -20.0F ? near : -20.0F;
+    const float steepness = kTwiceRoot * (1 + 3 * kCubic * near * near);
+    slopes[i] = sigmoid + near * sigmoid * rest * steepness;
   }
 }
 

@@ -9,7 +9,7 @@ namespace dlaunch::trainer {
 /// Threads within an operation, for the whole process; results differ between numbers of threads.
 void set_threads(std::uint32_t threads);
 
-/// "torch 2.11.0, AVX2": what the bits of results rest on beside the program.
+/// "torch 2.11.0, AVX2, operations 2": what the bits of results rest on beside the program.
 [[nodiscard]] std::string numeric_library();
 
 /// Single-precision floating-point operations a second of a square product with those threads: the

@@ -42,6 +42,16 @@ TEST(GeluValues, AreTheSameWhereverAnInputStands) {
   for (const auto slope : slopes) EXPECT_EQ(slope, slopes[0]);
 }
 
+TEST(GeluValues, HaveTheSlopeOfALineFarOut) {
+  const std::array<float, 6> inputs{25, 1e10F, 1e25F, -25, -1e10F, -1e25F};
+  std::array<float, 6> values{}, slopes{};
+  gelu_values(inputs, values, slopes);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_FLOAT_EQ(slopes[i] + 1, inputs[i] > 0 ? 2 : 1) << inputs[i];
+    EXPECT_NEAR(values[i], inputs[i] > 0 ? inputs[i] : 0, std::abs(inputs[i]) * 1e-6) << inputs[i];
+  }
+}
+
 TEST(GeluValues, PassOnWhatIsNoNumber) {
   const std::array<float, 2> inputs{std::numeric_limits<float>::quiet_NaN(),
                                     std::numeric_limits<float>::infinity()};
