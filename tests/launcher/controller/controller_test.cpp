@@ -20,26 +20,41 @@ Setting restarted() {
   return setting;
 }
 
+/// The first words of the only host's agent.
+AgentFrameCame greeting(const Setting& setting) {
+  AgentFrameCame came{HostId{0}, 1, {}, {}};
+  came.frame.set_job(setting.job.job_id);
+  came.frame.mutable_hello()->set_protocol(protocol::kProtocolVersion);
+  return came;
+}
+
+/// Each command of this kind that came from the job.
+template <class Wanted>
+std::vector<Wanted> from_job(const std::vector<Command>& commands) {
+  std::vector<Wanted> found;
+  for (const auto& command : commands) {
+    const auto* said = std::get_if<FromJob>(&command);
+    const auto* wanted = said == nullptr ? nullptr : std::get_if<Wanted>(&said->command);
+    if (wanted != nullptr) found.push_back(*wanted);
+  }
+  return found;
+}
+
 TEST(Controller, StampsWhatItSaysOfHostsWithTheGeneration) {
   const auto setting = restarted();
   Rng rng(1);
   const auto now = Instant{} + 1h;
   Controller controller(setting, rng, now);
   (void)controller.step(now, Begin{});
-  AgentFrameCame came{HostId{0}, 1, {}, {}};
-  came.frame.set_job(setting.job.job_id);
+  auto came = greeting(setting);
   auto& hello = *came.frame.mutable_hello();
-  hello.set_protocol(protocol::kProtocolVersion);
   hello.set_boot_id("boot");
   hello.set_agent(7);
   (void)controller.step(now, came);
   came.frame.mutable_ready()->mutable_facts()->set_workers(1);
   std::optional<Generation> stamped;
-  for (const auto& command : controller.step(now, came)) {
-    const auto* from_job = std::get_if<FromJob>(&command);
-    if (from_job == nullptr) continue;
-    const auto* record = std::get_if<supervisor::job::Record>(&from_job->command);
-    if (record != nullptr && record->event == "host_ready") stamped = record->generation;
+  for (const auto& record : from_job<supervisor::job::Record>(controller.step(now, came))) {
+    if (record.event == "host_ready") stamped = record.generation;
   }
   EXPECT_EQ(stamped, Generation{4});
 }
@@ -50,10 +65,8 @@ TEST(Controller, EndsWithoutAnOrderOnceAnAgentObeysANewerOne) {
   const auto now = Instant{} + 1h;
   Controller controller(setting, rng, now);
   (void)controller.step(now, Begin{});
-  AgentFrameCame came{HostId{0}, 1, {}, {}};
-  came.frame.set_job(setting.job.job_id);
+  auto came = greeting(setting);
   came.frame.set_incarnation(3);
-  came.frame.mutable_hello()->set_protocol(protocol::kProtocolVersion);
   const auto said = controller.step(now, came);
   ASSERT_EQ(said.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<Superseded>(said.front()));
@@ -109,21 +122,16 @@ TEST(Controller, WritesDownOnceWhichAgentsCannotDial) {
   const auto now = Instant{} + 1h;
   Controller controller(setting, rng, now);
   (void)controller.step(now, Begin{});
-  AgentFrameCame came{HostId{0}, 1, {}, {}};
-  came.frame.set_job(setting.job.job_id);
+  auto came = greeting(setting);
   auto& hello = *came.frame.mutable_hello();
-  hello.set_protocol(protocol::kProtocolVersion);
   hello.set_agent(7);
   const auto rows = [&](bool over_ssh, const std::string& relayed_by = "") {
     hello.set_over_ssh(over_ssh);
     hello.set_relayed_by(relayed_by);
     ++came.connection;
     std::string said;
-    for (const auto& command : controller.step(now, came)) {
-      const auto* from_job = std::get_if<FromJob>(&command);
-      if (from_job == nullptr) continue;
-      const auto* row = std::get_if<supervisor::job::Journal>(&from_job->command);
-      if (row != nullptr && row->kind == "over_ssh") said += row->json;
+    for (const auto& row : from_job<supervisor::job::Journal>(controller.step(now, came))) {
+      if (row.kind == "over_ssh") said += row.json;
     }
     return said;
   };
