@@ -196,7 +196,7 @@ class FleetAgent : public std::enable_shared_from_this<FleetAgent> {
 
   asio::awaitable<void> run() {
     number_ = received_ = 0;
-    asio::ip::tcp::socket socket(context_);
+    rendezvous::ControlSocket<asio::ip::tcp> socket(context_);
     const asio::ip::tcp::endpoint to(asio::ip::address_v4::loopback(), fleet_.setting_.port);
     boost::system::error_code code;
     auto connecting = socket.async_connect(to, asio::redirect_error(asio::use_awaitable, code));

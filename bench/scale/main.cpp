@@ -21,6 +21,7 @@
 #include "bench/scale/fleet.h"
 #include "bench/scale/strangers.h"
 #include "launcher/controller/io/controller_process.h"
+#include "launcher/controller/io/process_io.h"
 #include "launcher/controller/io/run_store.h"
 
 namespace {
@@ -159,6 +160,7 @@ class Run {
   }
 
   void start_controller() {
+    controller::prefer_large_pages();  // as its keeper would
     pid_ = ::fork();
     if (pid_ < 0) fail("fork failed");
     if (pid_ > 0) return;

@@ -43,29 +43,29 @@ void AgentConnection::start(HostId host, std::string job) {
   host_ = host;
   job_ = std::move(job);
   if (closed_) return;
-  // Both coroutines end when the stream is closed, and hold this alive until then.
+  // Reading and writing end when the stream is closed, and hold this alive until then.
   auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
     must_not_throw(problem);
   };
-  asio::co_spawn(context_, read_frames(), keep);
   asio::co_spawn(context_, write_frames(), keep);
+  read_frames();
 }
 
-asio::awaitable<void> AgentConnection::read_frames() {
-  while (!closed_) {
-    const auto more = read_what_came();
-    if (!more) {
-      close(more.error().text());
-      co_return;
-    }
-    if (*more) {
-      co_await asio::post(context_, asio::use_awaitable);
-      continue;
-    }
-    auto waiting = stream_->readable();
-    const auto ready = co_await std::move(waiting);
-    if (!ready) close(ready.error().text());
+void AgentConnection::read_frames() {
+  if (closed_) return;
+  const auto more = read_what_came();
+  if (!more) return close(more.error().text());
+  if (closed_) return;
+  if (*more) {
+    asio::post(context_, [self = shared_from_this()] { self->read_frames(); });
+  } else {
+    stream_->tell_when_readable(std::shared_ptr<ByteStream::Reader>(shared_from_this(), this));
   }
+}
+
+void AgentConnection::on_readable(Result<void> ready) {
+  if (!ready) return close(ready.error().text());
+  read_frames();
 }
 
 /// True: there is more than belongs into one turn.

@@ -20,13 +20,14 @@
 
 namespace dlaunch::rendezvous {
 
-/// Shared by its coroutines; lives on the thread of the io_context. After `close` no handler but
+/// Shared by what it waits for; lives on the thread of the io_context. After `close` no handler but
 /// `closed` is called.
-class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
+class AgentConnection final : public std::enable_shared_from_this<AgentConnection>,
+                              private ByteStream::Reader {
  public:
   struct Handlers {
     /// The first frame, a hello of the proven host. Then frames of any kind.
-    std::function<void(protocol::AgentFrame, std::optional<Instant> acknowledged_sent_at)> frame;
+    std::function<void(protocol::AgentFrame&&, std::optional<Instant> acknowledged_sent_at)> frame;
     /// Once.
     std::function<void(std::string reason)> closed;
   };
@@ -45,7 +46,8 @@ class AgentConnection : public std::enable_shared_from_this<AgentConnection> {
   [[nodiscard]] bool greeted() const { return greeted_; }
 
  private:
-  boost::asio::awaitable<void> read_frames();
+  void read_frames();
+  void on_readable(Result<void> ready) override;
   boost::asio::awaitable<void> write_frames();
   [[nodiscard]] boost::asio::awaitable<Result<void>> write_unsent();
   void write_small();

@@ -50,13 +50,13 @@ std::string text_of(const tcp::endpoint& endpoint) {
   return endpoint.address().to_string() + " port " + std::to_string(endpoint.port());
 }
 
-Result<tcp::acceptor> open_acceptor(asio::io_context& context, const tcp::endpoint& endpoint) {
-  tcp::acceptor acceptor(context);
+Result<ControlAcceptor> open_acceptor(asio::io_context& context, const tcp::endpoint& endpoint) {
+  ControlAcceptor acceptor(context);
   error_code code;
   acceptor.open(endpoint.protocol(), code);
   if (!code) ::fcntl(acceptor.native_handle(), F_SETFD, FD_CLOEXEC);
   // A restarted controller takes the port of the one before although connections linger.
-  if (!code) acceptor.set_option(tcp::acceptor::reuse_address(true), code);
+  if (!code) acceptor.set_option(ControlAcceptor::reuse_address(true), code);
   if (!code && endpoint.protocol() == tcp::v6()) {
     acceptor.set_option(asio::ip::v6_only(true), code);
   }
@@ -138,7 +138,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
 
  private:
   struct Entry {
-    std::optional<tcp::socket> waiting;             ///< for a place
+    std::optional<ControlSocket<tcp>> waiting;      ///< for a place
     std::shared_ptr<AgentConnection> connection;    ///< once it has one
     std::shared_ptr<asio::steady_timer> hello_due;  ///< empty: has said hello, or waits
     HostId host;
@@ -154,9 +154,9 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     return host.value < newest_.size() ? newest_[host.value] : Newest();
   }
 
-  Result<std::vector<tcp::acceptor>> open_all(const std::vector<std::string>& addresses,
-                                              std::uint16_t port) {
-    std::vector<tcp::acceptor> opened;
+  Result<std::vector<ControlAcceptor>> open_all(const std::vector<std::string>& addresses,
+                                                std::uint16_t port) {
+    std::vector<ControlAcceptor> opened;
     for (const auto& text : addresses) {
       error_code code;
       const auto address = asio::ip::make_address(text, code);
@@ -168,7 +168,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     return opened;
   }
 
-  void start_accepting(tcp::acceptor acceptor) {
+  void start_accepting(ControlAcceptor acceptor) {
     acceptors_.push_back(std::move(acceptor));
     auto keep = [self = shared_from_this()](const std::exception_ptr& problem) {
       must_not_throw(problem);
@@ -176,7 +176,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     asio::co_spawn(context_, accept_all(&acceptors_.back()), std::move(keep));
   }
 
-  asio::awaitable<void> accept_all(tcp::acceptor* acceptor) {
+  asio::awaitable<void> accept_all(ControlAcceptor* acceptor) {
     while (!stopped_) {
       tcp::endpoint from;
       auto accepting = acceptor->async_accept(from, kToken);
@@ -228,7 +228,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     entry->waiting.reset();
     auto self = shared_from_this();
     AgentConnection::Handlers handlers;
-    handlers.frame = [self, number, entry](protocol::AgentFrame frame,
+    handlers.frame = [self, number, entry](protocol::AgentFrame&& frame,
                                            std::optional<Instant> sent_at) {
       self->on_frame(*entry, number, std::move(frame), sent_at);
     };
@@ -262,7 +262,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
     connection->start(*host, setting_.job);
   }
 
-  void on_frame(Entry& entry, std::uint64_t number, protocol::AgentFrame frame,
+  void on_frame(Entry& entry, std::uint64_t number, protocol::AgentFrame&& frame,
                 std::optional<Instant> sent_at) {
     const auto host = entry.host;
     std::shared_ptr<AgentConnection> replaced;
@@ -299,7 +299,7 @@ class TlsServer::Impl : public std::enable_shared_from_this<TlsServer::Impl> {
   Setting setting_;
   Handlers handlers_;
   asio::ssl::context tls_;
-  std::list<tcp::acceptor> acceptors_;
+  std::list<ControlAcceptor> acceptors_;
   Admission admission_;
   asio::steady_timer due_;
   std::optional<Instant> armed_;

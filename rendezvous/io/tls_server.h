@@ -41,7 +41,7 @@ class TlsServer {
     /// A hello comes first on each connection. `acknowledged_sent_at`: when we sent the frame that
     /// this one acknowledges.
     std::function<void(HostId, std::uint64_t connection,
-                       std::optional<Instant> acknowledged_sent_at, protocol::AgentFrame)>
+                       std::optional<Instant> acknowledged_sent_at, protocol::AgentFrame&&)>
         frame;
     /// Once for each connection that has said hello.
     std::function<void(HostId, std::uint64_t connection, std::string reason)> closed;

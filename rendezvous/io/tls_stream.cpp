@@ -101,7 +101,7 @@ tl::unexpected<Error> closed_by_peer() {
 
 }  // namespace
 
-void prepare_control_socket(asio::ip::tcp::socket& socket) {
+void prepare_control_socket(ControlSocket<asio::ip::tcp>& socket) {
   error_code ignored;
   socket.set_option(asio::ip::tcp::no_delay(true), ignored);
   socket.set_option(asio::socket_base::keep_alive(false), ignored);
@@ -130,24 +130,43 @@ Result<TlsStream::Wait> TlsStream::wanted_after(int outcome, const char* doing) 
   return failure(std::error_code(code), doing);
 }
 
+Result<void> TlsStream::take(const error_code& code, std::size_t count) {
+  wire_.begin = 0;
+  wire_.end = count;
+  wire_.drained = count < wire_.received.size();
+  wire_.ended = code == asio::error::eof;
+  if (code && !wire_.ended) return failure(std::error_code(code), kReading);
+  return {};
+}
+
 /// A wait for reading reads: Asio needs one system call for that, and two for waiting alone.
 asio::awaitable<Result<void>> TlsStream::wait(Wait wanted, const char* doing) {
-  error_code code;
   if (wanted == Wait::wait_read) {
     auto reading = socket_.async_receive(asio::buffer(wire_.received), kToken);
-    const auto [problem, count] = co_await std::move(reading);
-    wire_.begin = 0;
-    wire_.end = count;
-    wire_.drained = count < wire_.received.size();
-    wire_.ended = problem == asio::error::eof;
-    if (!wire_.ended) code = problem;
-  } else {
-    auto waiting = socket_.async_wait(wanted, kToken);
-    const auto [problem] = co_await std::move(waiting);
-    code = problem;
+    const auto [code, count] = co_await std::move(reading);
+    auto taken = take(code, count);
+    if (!taken) co_return failure(taken.error().code, doing);
+    co_return taken;
   }
+  auto waiting = socket_.async_wait(wanted, kToken);
+  const auto [code] = co_await std::move(waiting);
   if (code) co_return failure(std::error_code(code), doing);
   co_return Result<void>();
+}
+
+void TlsStream::tell_when_readable(std::shared_ptr<Reader> reader) {
+  if (read_wait_ == Wait::wait_read) {
+    socket_.async_receive(
+        asio::buffer(wire_.received),
+        [this, reader = std::move(reader)](const error_code& code, std::size_t count) {
+          reader->on_readable(take(code, count));
+        });
+    return;
+  }
+  socket_.async_wait(read_wait_, [reader = std::move(reader)](const error_code& code) {
+    if (code) return reader->on_readable(failure(std::error_code(code), kReading));
+    reader->on_readable({});
+  });
 }
 
 asio::awaitable<Result<void>> TlsStream::complete(std::function<int()> call, const char* doing) {
@@ -186,6 +205,10 @@ asio::awaitable<Result<void>> TlsStream::connect_handshake() {
 
 Result<std::size_t> TlsStream::read_now(std::span<char> buffer) {
   if (!socket_.is_open()) return failure(std::errc::operation_canceled, kReading);
+  // Asked, OpenSSL would take a while to find that out.
+  if (read_wait_ == Wait::wait_read && !wire_.may_have_more() && !SSL_has_pending(ssl_.get())) {
+    return 0;
+  }
   ERR_clear_error();
   std::size_t count = 0;
   const int outcome = SSL_read_ex(ssl_.get(), buffer.data(), buffer.size(), &count);

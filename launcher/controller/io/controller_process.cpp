@@ -233,6 +233,7 @@ int run_controller(const std::string& directory) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
   allow_many_descriptors();
+  forget_large_pages();
   auto report = take_descriptor(kReportVariable);
   const auto pulse = take_descriptor(kPulseVariable);
   if (pulse.is_open()) ::fcntl(pulse.get(), F_SETFL, O_NONBLOCK);

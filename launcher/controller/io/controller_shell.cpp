@@ -137,7 +137,7 @@ StoreWriter::Handlers ControllerShell::writer_handlers() {
 
 rendezvous::TlsServer::Handlers ControllerShell::server_handlers() {
   return {[this](HostId host, std::uint64_t connection, std::optional<Instant> sent_at,
-                 protocol::AgentFrame frame) {
+                 protocol::AgentFrame&& frame) {
             driver_.put(AgentFrameCame{host, connection, sent_at, std::move(frame)});
           },
           [this](HostId host, std::uint64_t connection, std::string reason) {

@@ -90,6 +90,7 @@ class Keeper {
       ::fcntl(report_.get(), F_SETFD, 0);
     }
     ::fcntl(made->write.get(), F_SETFD, 0);
+    prefer_large_pages();
     child_ = ::fork();
     if (child_ == 0) {
       sigset_t none;
@@ -99,6 +100,7 @@ class Keeper {
     }
     ::unsetenv(kPulseVariable);
     ::unsetenv(kReportVariable);
+    forget_large_pages();
     last_pulse_ = monotonic_now();
     return child_ > 0;
   }

@@ -17,6 +17,9 @@ namespace dlaunch::launcher::controller {
 namespace {
 // Others may hold the pipe open: its end says nothing.
 constexpr char kReportEnd = '\0';
+// The GNU C library's, since 2.35; others do not look at it.
+constexpr const char* kAllocatorVariable = "GLIBC_TUNABLES";
+constexpr const char* kLargePages = "glibc.malloc.hugetlb=1";
 }  // namespace
 
 FileDescriptor take_descriptor(const char* variable) {
@@ -29,6 +32,15 @@ FileDescriptor take_descriptor(const char* variable) {
   ::unsetenv(variable);
   if (!whole || ::fcntl(number, F_SETFD, FD_CLOEXEC) != 0) return FileDescriptor();
   return FileDescriptor(number);
+}
+
+void prefer_large_pages() { ::setenv(kAllocatorVariable, kLargePages, 0); }
+
+void forget_large_pages() {
+  const char* present = std::getenv(kAllocatorVariable);
+  if (present != nullptr && std::string_view(present) == kLargePages) {
+    ::unsetenv(kAllocatorVariable);
+  }
 }
 
 void write_report(int descriptor, const StartReport& report) {

@@ -18,6 +18,12 @@ constexpr const char* kPulseVariable = "DLAUNCH_PULSE_DESCRIPTOR";
 /// open: none was handed over.
 [[nodiscard]] FileDescriptor take_descriptor(const char* variable);
 
+/// For the controller that is executed next: its memory in large pages, unless the user wants it
+/// otherwise. With thousands of agents nothing of one is in a cache when it beats.
+void prefer_large_pages();
+/// In the controller, and in who has executed one: other programs decide for themselves.
+void forget_large_pages();
+
 /// How a start went, as it travels.
 struct StartReport {
   int code = 0;  ///< 0: the controller is up

@@ -113,8 +113,8 @@ asio::awaitable<Result<Dial::Open>> Dial::directly(protocol::ControllerAddress a
 
 asio::awaitable<Result<Dial::Open>> Dial::over(FileDescriptor socket,
                                                std::vector<protocol::ControllerAddress> towards) {
-  asio::local::stream_protocol::socket tunnel(context_, asio::local::stream_protocol(),
-                                              socket.release());
+  rendezvous::ControlSocket<asio::local::stream_protocol> tunnel(
+      context_, asio::local::stream_protocol(), socket.release());
   arm(kTunnelLimit);
   auto shaking = shake_hands(std::make_shared<rendezvous::TlsStream>(std::move(tunnel), tls_));
   auto open = co_await std::move(shaking);

@@ -51,7 +51,7 @@ class Dial {
 
   boost::asio::io_context& context_;
   boost::asio::ssl::context& tls_;
-  boost::asio::ip::tcp::socket socket_;
+  rendezvous::ControlSocket<boost::asio::ip::tcp> socket_;
   std::shared_ptr<rendezvous::ByteStream> shaking_;
   boost::asio::steady_timer limit_;
 };

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "base/io/must_not_throw.h"
-#include "rendezvous/io/tls_stream.h"
 #include "supervisor/host/io/peer_proof.h"
 
 namespace dlaunch::supervisor::host {
@@ -31,7 +30,7 @@ constexpr std::size_t kBufferBytes = 16 * 1024;
 constexpr std::size_t kLengthBytes = 4;
 constexpr int kBacklog = 16;
 
-void shut(tcp::socket& socket) {
+void shut(rendezvous::ControlSocket<tcp>& socket) {
   error_code ignored;
   socket.close(ignored);
 }
@@ -61,7 +60,7 @@ std::uint32_t Relay::open(const std::string& address, PortRange range) {
   const auto numeric = asio::ip::make_address(address, code);
   if (code) return 0;
   const auto port = find_port(range, 0, [&](std::uint32_t wanted) {
-    tcp::acceptor acceptor(context_);
+    rendezvous::ControlAcceptor acceptor(context_);
     error_code failed;
     const tcp::endpoint endpoint(numeric, static_cast<std::uint16_t>(wanted));
     acceptor.open(endpoint.protocol(), failed);
@@ -112,7 +111,7 @@ asio::awaitable<void> Relay::accept_all() {
       ++refused_;
       continue;
     }
-    auto from = std::make_shared<tcp::socket>(std::move(socket));
+    auto from = std::make_shared<rendezvous::ControlSocket<tcp>>(std::move(socket));
     rendezvous::prepare_control_socket(*from);
     spawn(serve(std::move(from)));
   }
@@ -192,7 +191,7 @@ asio::awaitable<void> Relay::pass(Socket from) {
   error_code code;
   const auto address = asio::ip::make_address(way->address, code);
   if (code) co_return;
-  auto to = std::make_shared<tcp::socket>(context_);
+  auto to = std::make_shared<rendezvous::ControlSocket<tcp>>(context_);
   open_.insert(to);
   asio::steady_timer limit(context_, kConnectLimit);
   limit.async_wait([to](const error_code& late) {

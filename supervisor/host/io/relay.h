@@ -17,6 +17,7 @@
 #include "base/time.h"
 #include "protocol/agent_wire.pb.h"
 #include "protocol/bootstrap.h"
+#include "rendezvous/io/tls_stream.h"
 #include "supervisor/host/io/pick_port.h"
 
 namespace dlaunch::supervisor::host {
@@ -49,7 +50,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   [[nodiscard]] std::uint64_t refused() const { return refused_; }
 
  private:
-  using Socket = std::shared_ptr<boost::asio::ip::tcp::socket>;
+  using Socket = std::shared_ptr<rendezvous::ControlSocket<boost::asio::ip::tcp>>;
   struct Pipe;
 
   boost::asio::awaitable<void> accept_all();
@@ -63,7 +64,7 @@ class Relay : public std::enable_shared_from_this<Relay> {
   boost::asio::io_context& context_;
   Setting setting_;
   std::string key_;
-  boost::asio::ip::tcp::acceptor acceptor_;
+  rendezvous::ControlAcceptor acceptor_;
   boost::asio::steady_timer frame_;  ///< cancelled by each frame of the controller
   std::uint64_t frames_ = 0;
   std::set<Socket> open_;

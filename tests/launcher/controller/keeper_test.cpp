@@ -6,9 +6,11 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
+#include "launcher/controller/io/process_io.h"
 #include "launcher/controller/io/run_store.h"
 #include "launcher/controller/io/state_lock.h"
 #include "tests/base/io/temporary_directory.h"
@@ -116,6 +118,26 @@ TEST_F(KeeperTest, WaitsForTheNextControllerWhenTheFirstDiesBeforeItIsUp) {
   ASSERT_TRUE(report) << report.error().text();
   EXPECT_EQ(report->code, 0);
   EXPECT_EQ(starts(), 2);
+}
+
+TEST_F(KeeperTest, AControllerGetsLargePages) {
+  ASSERT_TRUE(start("live finish"));
+  std::ifstream file("/proc/" + std::to_string(holder(kControllerLock)) + "/environ");
+  const std::string environment((std::istreambuf_iterator<char>(file)), {});
+  EXPECT_THAT(environment, HasSubstr("GLIBC_TUNABLES=glibc.malloc.hugetlb=1"));
+  ::kill(holder(kControllerLock), SIGKILL);
+  ASSERT_TRUE(wait_until([&] { return !alive(); }));
+}
+
+TEST(LargePages, AreNotPassedOnAndDoNotReplaceWhatTheUserSet) {
+  prefer_large_pages();
+  forget_large_pages();
+  EXPECT_EQ(::getenv("GLIBC_TUNABLES"), nullptr);
+  ::setenv("GLIBC_TUNABLES", "glibc.malloc.check=3", 1);
+  prefer_large_pages();
+  forget_large_pages();
+  EXPECT_STREQ(::getenv("GLIBC_TUNABLES"), "glibc.malloc.check=3");
+  ::unsetenv("GLIBC_TUNABLES");
 }
 
 TEST_F(KeeperTest, ControllersThatAlwaysDieBeforeTheyAreUpAreReported) {

@@ -89,7 +89,7 @@ class Dialer : public std::enable_shared_from_this<Dialer> {
 
   boost::asio::io_context& context_;
   boost::asio::ssl::context tls_;
-  boost::asio::ip::tcp::socket socket_;
+  ControlSocket<boost::asio::ip::tcp> socket_;
   std::shared_ptr<TlsStream> stream_;
   std::uint64_t number_ = 0;
   bool reading_ = true;
