@@ -111,6 +111,7 @@ tl::expected<void, Member::Trouble> Member::connect(comm::MeshListener& listener
   mesh.group = assign.group;
   mesh.connect_limit = kConnectLimit;
   mesh.check_collectives = settings_.check_collectives;
+  mesh.connections = settings_.connections;
   abort_ = std::move(abort);
   auto connected = comm::connect_mesh(listener, mesh, abort_);
   if (!connected) return tl::unexpected<Trouble>(connected.error());

@@ -9,6 +9,7 @@
 
 #include "protocol/json_fields.h"
 #include "protocol/json_text.h"
+#include "trainer/comm/handshake.h"
 #include "trainer/comm/lanes.h"
 
 namespace dlaunch::trainer {
@@ -176,6 +177,7 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   reader.flag("activation_checkpointing", settings.activation_checkpointing);
   reader.flag("prefetch", settings.prefetch);
   reader.flag("check_collectives", settings.check_collectives);
+  reader.whole("connections", settings.connections, 0, comm::kConnectionsMax);
   reader.whole("checkpoint_every_steps", settings.checkpoint_every_steps, 0, kAny);
   reader.whole("threads", settings.threads, 1, kThreadsMax);
   for (const char* key : {"steps", "model", "data"}) {

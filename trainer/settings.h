@@ -44,6 +44,7 @@ struct TrainerSettings {
   Precision precision = Precision::fp32;
   bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
   bool check_collectives = false;  ///< compare what all ranks are about to do before they do it
+  std::uint32_t connections = 0;   ///< TCP, with each rank of another host; 0: by the world size
   bool prefetch = true;            ///< FSDP: gather a unit's values while the one before it runs
   std::uint32_t shard_size = 0;    ///< HSDP: ranks that share a copy; 0: those of a host
   std::uint64_t steps = 1;

@@ -18,8 +18,12 @@ using namespace dlaunch::comm;
 
 constexpr int kWarmUps = 3;
 
+/// Where the ranks listen, so that bench/collectives.py knows which end of a connection is which.
+constexpr PortRange kPorts{20480, 20495};
+
 struct Wanted {
   bool shares_memory = false;
+  std::uint32_t connections = 1;  ///< of each pair of ranks
   std::uint32_t ranks = 2;
   std::size_t values = 0;
   int repeats = 0;
@@ -33,8 +37,10 @@ MeshSettings settings_for(const Wanted& wanted, Rank rank,
   settings.token = *token_from_hex("00112233445566778899aabbccddeeff");
   settings.generation = Generation{1};
   settings.share_memory = wanted.shares_memory;
+  settings.connections = wanted.connections;
   for (std::uint32_t other = 0; other < wanted.ranks; ++other) {
-    settings.endpoints.push_back({Rank{other}, "127.0.0.1", listeners[other].port()});
+    settings.endpoints.push_back(
+        {Rank{other}, listeners[other].address(), listeners[other].port()});
   }
   return settings;
 }
@@ -67,19 +73,25 @@ int measure(const Wanted& wanted, Rank rank, std::vector<MeshListener>& listener
 
 int main(int count, char** arguments) {
   if (count != 5) {
-    std::fputs("usage: collectives tcp|shm RANKS VALUES REPEATS\n", stderr);
+    std::fputs("usage: collectives tcp1|tcp4|shm RANKS VALUES REPEATS\n", stderr);
     return 2;
   }
   Wanted wanted;
-  wanted.shares_memory = std::string(arguments[1]) == "shm";
+  const std::string kind = arguments[1];
+  wanted.shares_memory = kind == "shm";
+  wanted.connections = kind == "tcp4" ? 4 : 1;
   wanted.ranks = static_cast<std::uint32_t>(std::strtoul(arguments[2], nullptr, 10));
   wanted.values = std::strtoul(arguments[3], nullptr, 10);
   wanted.repeats = static_cast<int>(std::strtol(arguments[4], nullptr, 10));
 
   std::vector<MeshListener> listeners;
   for (std::uint32_t rank = 0; rank < wanted.ranks; ++rank) {
-    auto listener = MeshListener::open("127.0.0.1");
-    if (!listener) return 1;
+    const auto host = wanted.shares_memory ? 1 : 1 + rank;
+    auto listener = MeshListener::open("127.0.0." + std::to_string(host), kPorts, rank);
+    if (!listener) {
+      std::fprintf(stderr, "%s\n", listener.error().text().c_str());
+      return 1;
+    }
     listeners.push_back(std::move(*listener));
   }
   for (std::uint32_t rank = 1; rank < wanted.ranks; ++rank) {

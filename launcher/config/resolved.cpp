@@ -114,6 +114,7 @@ void write_trainer(Writer& writer, const TrainerSection& trainer) {
                                     ? "off"
                                     : std::to_string(trainer.validate_every_steps) + " steps");
   writer.flag("check_collectives", trainer.check_collectives);
+  writer.whole_if("connections", trainer.connections);
   writer.text_if("weights", trainer.weights);
   writer.table("[trainer.model]");
   writer.whole("layers", trainer.model.layers);

@@ -46,7 +46,8 @@ struct TrainerSection {
   bool activation_checkpointing = false;
   bool prefetch = true;
   bool check_collectives = false;
-  std::uint32_t shard_size = 0;  ///< "hsdp": ranks that share a copy; 0: those of a host
+  std::uint32_t connections = 0;  ///< TCP, of ranks of different hosts; 0: by the world size
+  std::uint32_t shard_size = 0;   ///< "hsdp": ranks that share a copy; 0: those of a host
   ModelSection model;
   std::string weights;                     ///< absolute path of first values; empty: random ones
   std::string text;                        ///< absolute path of the training text

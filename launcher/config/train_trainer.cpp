@@ -11,6 +11,7 @@ namespace dlaunch::launcher::config {
 namespace {
 
 constexpr std::int64_t kShardSizeMax = 4096;
+constexpr std::int64_t kConnectionsMax = 16;
 constexpr std::int64_t kAny = std::numeric_limits<std::int64_t>::max();
 constexpr std::int64_t kLogicalBatchesMax = 1 << 20;
 constexpr std::int64_t kMicroBatchMax = 1 << 16;
@@ -150,6 +151,7 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   section.flag("activation_checkpointing", trainer.activation_checkpointing);
   section.flag("prefetch", trainer.prefetch);
   section.flag("check_collectives", trainer.check_collectives);
+  section.whole("connections", trainer.connections, 1, kConnectionsMax);
   const auto only_with = [&](const char* key, const char* strategies) {
     section.wrong(key,
                   std::string("`") + key + "` in [trainer] has no effect with strategy = \"" +

@@ -75,6 +75,7 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"prefetch", trainer.prefetch},
                              {"shard_size", trainer.shard_size},
                              {"check_collectives", trainer.check_collectives},
+                             {"connections", trainer.connections},
                              {"model",
                               {{"layers", trainer.model.layers},
                                {"width", trainer.model.width},

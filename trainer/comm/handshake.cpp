@@ -16,10 +16,11 @@ namespace {
 using Bytes = std::span<const std::byte>;
 
 constexpr std::uint64_t kMagic = 0x68736d686c6e6164;  // "danlhmsh" in memory order
-constexpr std::uint32_t kMeshVersion = 2;
+constexpr std::uint32_t kMeshVersion = 3;
 
-// hello: magic 8, version 4, from 4, to 4, world size 4, generation 8, nonce 32
-constexpr std::size_t kHelloBytes = 64;
+// hello: magic 8, version 4, from 4, to 4, world size 4, generation 8, nonce 32, connection 4,
+// connections 4
+constexpr std::size_t kHelloBytes = 72;
 // answer: code 4, zero 4, generation 8, nonce 32; then the proof 32
 constexpr std::size_t kAnswerHeadBytes = 48;
 constexpr std::size_t kProofBytes = 32;
@@ -29,6 +30,7 @@ constexpr std::size_t kAcceptedBytes = 4;
 constexpr std::uint32_t kWelcome = 0;
 constexpr std::uint32_t kOtherGeneration = 1;
 constexpr std::uint32_t kOtherRank = 2;
+constexpr std::uint32_t kOtherConnections = 3;
 
 using Proof = std::array<std::byte, kProofBytes>;
 
@@ -68,9 +70,11 @@ std::string other_generation(std::uint64_t theirs, Generation ours) {
 
 }  // namespace
 
-Handshake Handshake::dial(const MeshIdentity& identity, Rank to, const Nonce& nonce) {
+Handshake Handshake::dial(const MeshIdentity& identity, Rank to, const Nonce& nonce,
+                          std::uint32_t connection) {
   Handshake handshake(identity, nonce, AwaitsAnswer{});
   handshake.other_ = to;
+  handshake.connection_ = connection;
   handshake.hello_.resize(kHelloBytes);
   const std::span<std::byte> hello(handshake.hello_);
   put(hello, 0, kMagic);
@@ -80,6 +84,8 @@ Handshake Handshake::dial(const MeshIdentity& identity, Rank to, const Nonce& no
   put(hello, 20, identity.world_size);
   put(hello, 24, identity.generation.value);
   std::ranges::copy(nonce, hello.subspan(32).begin());
+  put(hello, 64, connection);
+  put(hello, 68, identity.connections);
   handshake.output_ = handshake.hello_;
   return handshake;
 }
@@ -129,7 +135,15 @@ void Handshake::on_hello(Bytes hello) {
                                         std::to_string(identity_->rank.value) + " of " +
                                         std::to_string(identity_->world_size));
   }
+  const auto connection = get<std::uint32_t>(hello, 64);
+  const auto connections = get<std::uint32_t>(hello, 68);
+  if (connections != identity_->connections || connection >= connections) {
+    return refuse_aloud(kOtherConnections, "it makes " + std::to_string(connections) +
+                                               " connections with each rank, this rank " +
+                                               std::to_string(identity_->connections));
+  }
   other_ = from;
+  connection_ = connection;
   hello_.assign(hello.begin(), hello.end());
   answer_.assign(kAnswerHeadBytes, std::byte{0});
   put(std::span(answer_), 0, kWelcome);
@@ -146,6 +160,9 @@ void Handshake::on_answer(Bytes answer) {
   const auto generation = get<std::uint64_t>(answer, 8);
   if (code == kOtherGeneration) {
     return become_refused(other_generation(generation, identity_->generation));
+  }
+  if (code == kOtherConnections) {
+    return become_refused("it makes another number of connections: all ranks need the same");
   }
   if (code != kWelcome) return become_refused("it says that it is another rank");
   const Bytes head = answer.first(kAnswerHeadBytes);

@@ -15,6 +15,8 @@
 
 namespace dlaunch::comm {
 
+/// Between two ranks; more would only cost descriptors.
+constexpr std::uint32_t kConnectionsMax = 16;
 constexpr std::size_t kNonceBytes = 32;
 using Nonce = std::array<std::byte, kNonceBytes>;
 
@@ -25,15 +27,17 @@ struct MeshIdentity {
   Generation generation;
   std::string group;
   std::vector<std::byte> token;
+  std::uint32_t connections = 1;  ///< of two ranks of different hosts
 };
 
 /// One connection's conversation: hello → answer with proof → proof → accepted. All four messages
 /// have a fixed size, so a stranger can make us keep no more than that. Touches no socket.
 class Handshake {
  public:
-  /// This side has dialled `to`. `identity` must outlive the handshake. The nonce must be fresh
-  /// and unpredictable.
-  static Handshake dial(const MeshIdentity& identity, Rank to, const Nonce& nonce);
+  /// This side has dialled `to`, for its `connection`-th one with it. `identity` must outlive the
+  /// handshake. The nonce must be fresh and unpredictable.
+  static Handshake dial(const MeshIdentity& identity, Rank to, const Nonce& nonce,
+                        std::uint32_t connection = 0);
   /// This side was dialled by it does not know whom.
   static Handshake answer(const MeshIdentity& identity, const Nonce& nonce);
 
@@ -48,6 +52,8 @@ class Handshake {
   [[nodiscard]] bool refused() const { return std::holds_alternative<Refused>(state_); }
   /// Once established.
   [[nodiscard]] Rank other_rank() const { return other_; }
+  /// Likewise: the how manieth of the two it is, from 0 on.
+  [[nodiscard]] std::uint32_t connection() const { return connection_; }
   /// Once refused, by either side: "it belongs to generation 6, this is generation 7".
   [[nodiscard]] std::string_view reason() const;
 
@@ -80,6 +86,7 @@ class Handshake {
   Nonce nonce_;
   State state_;
   Rank other_;
+  std::uint32_t connection_ = 0;
   std::vector<std::byte> hello_;   ///< as sent or received: part of both proofs
   std::vector<std::byte> answer_;  ///< its head, without the proof
   std::vector<std::byte> output_;

@@ -58,6 +58,7 @@ activation_checkpointing = true
 weights = "~/gpt2.safetensors"
 precision = "bf16"
 check_collectives = true
+connections = 2
 reduction = "ordered"
 validate_every = "50 steps"
 schedule = "cosine"
@@ -128,6 +129,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            true,
                                            true,
                                            true,
+                                           2,
                                            0,
                                            {2, 96, 3, 64, 300},
                                            "/home/ann/gpt2.safetensors",

@@ -183,6 +183,10 @@ INSTANTIATE_TEST_SUITE_P(Mixed, Collectives,
                          testing::Combine(testing::Values(3, 4, 5, 8, 24),
                                           testing::Values(LinkKind::mixed)),
                          name_of_mesh);
+INSTANTIATE_TEST_SUITE_P(Striped, Collectives,
+                         testing::Combine(testing::Values(2, 3, 4, 5, 8, 24),
+                                          testing::Values(LinkKind::striped)),
+                         name_of_mesh);
 INSTANTIATE_TEST_SUITE_P(Kinds, AnyLinks, testing::ValuesIn(kLinkKinds), name_of_links);
 
 TEST_P(AnyLinks, AllReduceWorksInPiecesWhenTheBufferIsLargerThanTheScratch) {

@@ -92,6 +92,25 @@ TEST(Handshake, RefusesAWrongTokenOnEitherSideAndAnotherGroup) {
   EXPECT_EQ(refusal(other_group, 3, identity(3)), "it does not know the token of this generation");
 }
 
+TEST(Handshake, AgreesOnWhichOfTheirConnectionsItIs) {
+  auto one = identity(1);
+  auto three = identity(3);
+  one.connections = three.connections = 4;
+  auto left = Handshake::dial(one, Rank{3}, nonce(1), 2);
+  auto right = Handshake::answer(three, nonce(2));
+  converse(left, right);
+  ASSERT_TRUE(left.established() && right.established());
+  EXPECT_EQ(left.connection(), 2U);
+  EXPECT_EQ(right.connection(), 2U);
+
+  auto fifth = Handshake::dial(one, Rank{3}, nonce(1), 4);
+  auto answerer = Handshake::answer(three, nonce(2));
+  converse(fifth, answerer);
+  EXPECT_TRUE(answerer.refused()) << "there are four";
+  one.connections = 2;
+  EXPECT_EQ(refusal(one, 3, three), "it makes 2 connections with each rank, this rank 4");
+}
+
 TEST(Handshake, RefusesADialerThatPlaysTheAnswerersProofBack) {
   const auto three = identity(3);
   const auto one = identity(1);

@@ -12,13 +12,15 @@ Token test_token(const std::string& text) {
 }
 
 std::string name_of(LinkKind kind) {
-  constexpr const char* kNames[] = {"tcp", "shm", "mixed"};
+  constexpr const char* kNames[] = {"tcp", "shm", "mixed", "striped"};
   return kNames[static_cast<int>(kind)];
 }
 
 TestMesh::TestMesh(std::uint32_t world_size, LinkKind kind) : kind_(kind) {
   for (std::uint32_t rank = 0; rank < world_size; ++rank) {
-    const std::uint32_t host = kind == LinkKind::mixed ? rank / 2 : 0;
+    const std::uint32_t host = kind == LinkKind::mixed     ? rank / 2
+                               : kind == LinkKind::striped ? rank
+                                                           : 0;
     auto listener = MeshListener::open("127.0.0." + std::to_string(1 + host));
     if (!listener) throw std::runtime_error(listener.error().text());
     listeners_.push_back(std::move(*listener));
@@ -35,6 +37,10 @@ MeshSettings TestMesh::settings(std::uint32_t rank) const {
   settings.connect_limit = kSoon;
   settings.operation_limit = kSoon;
   settings.share_memory = kind_ != LinkKind::tcp;
+  if (kind_ == LinkKind::striped) {
+    settings.connections = 3;
+    settings.stripe_bytes = 1001;  // so that frames and floats are cut, too
+  }
   for (std::uint32_t other = 0; other < world_size(); ++other) {
     settings.endpoints.push_back(
         {Rank{other}, listeners_[other].address(), listeners_[other].port()});

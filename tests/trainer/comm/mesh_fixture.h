@@ -18,9 +18,11 @@ constexpr milliseconds kSoon = 30s;
 enum class LinkKind {
   tcp,
   shm,
-  mixed,  ///< two ranks a host
+  mixed,    ///< two ranks a host
+  striped,  ///< a rank a host, three connections that have turns of a few bytes
 };
-constexpr LinkKind kLinkKinds[] = {LinkKind::tcp, LinkKind::shm, LinkKind::mixed};
+constexpr LinkKind kLinkKinds[] = {LinkKind::tcp, LinkKind::shm, LinkKind::mixed,
+                                   LinkKind::striped};
 [[nodiscard]] std::string name_of(LinkKind kind);
 
 class TestMesh {

@@ -100,7 +100,8 @@ TEST(Mesh, RefusesARankOfAnOlderGenerationAndGoesOn) {
   TestMesh mesh(2);
   MeshSettings stale = mesh.settings(0);
   stale.generation = Generation{6};
-  const MeshIdentity identity{stale.rank, 2, stale.generation, stale.group, stale.token};
+  const MeshIdentity identity{stale.rank,  2,           stale.generation,
+                              stale.group, stale.token, connections_for(2)};
   const FileDescriptor old = connected_stranger(mesh.listener(1));
   auto hello = Handshake::dial(identity, Rank{1}, Nonce{});
   const auto bytes = hello.take_output();
@@ -131,8 +132,8 @@ TEST(Mesh, TakesTheNewConnectionOfARankThatLostItsFirst) {
   {
     // Rank 0 proves itself to rank 1 and is gone before the mesh is complete.
     const MeshSettings settings = mesh.settings(0);
-    const MeshIdentity identity{settings.rank, 3, settings.generation, settings.group,
-                                settings.token};
+    const MeshIdentity identity{
+        settings.rank, 3, settings.generation, settings.group, settings.token, connections_for(3)};
     const FileDescriptor first = connected_stranger(mesh.listener(1));
     auto handshake = Handshake::dial(identity, Rank{1}, Nonce{});
     while (!handshake.established()) {
@@ -191,6 +192,40 @@ TEST(Mesh, RefusesAnotherGeneration) {
   EXPECT_THAT(texts[0], HasSubstr("it belongs to generation 8, this is generation 7"));
 }
 
+TEST(Mesh, RefusesAnotherNumberOfConnections) {
+  const auto texts = failures_of([](MeshSettings& settings) { settings.connections = 2; });
+  EXPECT_THAT(texts[0], HasSubstr("another number of connections"));
+}
+
+TEST(Mesh, ManyRanksHaveFewConnectionsWithEach) {
+  EXPECT_EQ(connections_for(2), 4U);
+  EXPECT_EQ(connections_for(64), 4U);
+  EXPECT_EQ(connections_for(128), 2U);
+  EXPECT_EQ(connections_for(4096), 1U);
+}
+
+TEST(Mesh, HearsWhyARankOnSeveralConnectionsLeftBeforeItsOwnMeshWasComplete) {
+  for (int turn = 0; turn < 20; ++turn) {
+    TestMesh mesh(3, LinkKind::striped);
+    std::vector<std::thread> threads;
+    for (std::uint32_t rank = 0; rank < 3; ++rank) {
+      threads.emplace_back([&, rank] {
+        auto connected = connect_mesh(mesh.listener(rank), mesh.settings(rank), mesh.abort(rank));
+        ASSERT_TRUE(connected) << connected.error().error.text();
+        if (rank == 0) {
+          mesh.abort(0)->set("host n1 was lost");
+          ASSERT_FALSE((*connected)->barrier());
+          return;
+        }
+        const auto met = (*connected)->barrier();
+        ASSERT_FALSE(met);
+        EXPECT_EQ(met.error().kind, FailureKind::aborted) << met.error().error.text();
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
 TEST(Mesh, SaysWhoIsMissingWhenNobodyListensThere) {
   TestMesh mesh(2);
   MeshSettings settings = mesh.settings(0);
@@ -225,6 +260,7 @@ TEST(Mesh, RefusesSettingsThatCannotBe) {
   EXPECT_TRUE(refused([](MeshSettings& settings) { settings.endpoints.pop_back(); }));
   EXPECT_TRUE(refused([](MeshSettings& settings) { settings.endpoints[1].rank = Rank{0}; }));
   EXPECT_TRUE(refused([](MeshSettings& settings) { settings.token.resize(8); }));
+  EXPECT_TRUE(refused([](MeshSettings& settings) { settings.connections = 17; }));
 }
 
 TEST(MeshListener, WantsANumericAddressOfThisMachine) {

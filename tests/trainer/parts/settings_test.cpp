@@ -23,6 +23,7 @@ json good() {
           {"clip", 0.5},
           {"betas", {0.8, 0.99}},
           {"check_collectives", true},
+          {"connections", 8},
           {"model", {{"layers", 2}, {"width", 64}, {"heads", 2}, {"context", 32}}},
           {"data", {{"text", "/data/kjv.txt"}, {"validation", 0.025}}},
           {"validate_every_steps", 50},
@@ -56,6 +57,7 @@ TEST(Settings, EveryKeyIsRead) {
   EXPECT_EQ(settings.beta1, 0.8);
   EXPECT_EQ(settings.beta2, 0.99);
   EXPECT_TRUE(settings.check_collectives);
+  EXPECT_EQ(settings.connections, 8U);
   EXPECT_EQ(settings.model, (ModelSettings{2, 64, 2, 32}));
   EXPECT_EQ(settings.data.text, "/data/kjv.txt");
   EXPECT_EQ(settings.data.validation_per_mille, 25u);

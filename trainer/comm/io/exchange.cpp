@@ -159,6 +159,7 @@ CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
 
 std::optional<Leaving> Exchange::last_words(std::uint32_t rank) {
   Progress& progress = progress_[rank];
+  links_[rank]->await_last_words();
   while (progress.received < kFrameBytes) {
     const std::size_t rest = kFrameBytes - progress.received;
     const iovec part{progress.in_frame.data() + progress.received, rest};
@@ -244,37 +245,49 @@ bool Exchange::comes_soon(const Group& group) const {
 }
 
 CommResult<void> Exchange::wait_for_sockets(const Stage& stage) {
-  polled_.assign({{abort_->fd(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}});
-  polled_ranks_.clear();
-  bool waits = true;
-  // All links of the mesh: a death among them ends the wait of every group.
-  for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
-    if (!links_[rank] || progress_[rank].departed) continue;
-    const Wants wants = progress_[rank].wants();
-    polled_.push_back({links_[rank]->fd(), links_[rank]->events(wants), 0});
-    polled_ranks_.push_back(rank);
-    waits = links_[rank]->begin_wait(wants) && waits;
-  }
-  const int limit = waits ? milliseconds_until(stage.deadline) : 0;
+  const int limit = list_sockets() ? milliseconds_until(stage.deadline) : 0;
   const int ready = ::poll(polled_.data(), polled_.size(), limit);
   const int error = errno;
-  for (std::size_t i = 0; i < polled_ranks_.size(); ++i) {
-    links_[polled_ranks_[i]]->end_wait(ready > 0 ? polled_[i + 2].revents : short{0});
-  }
+  note_what_happened(ready > 0);
   if (ready < 0 && error != EINTR) {
     return tl::unexpected(CommFailure{FailureKind::local,
                                       {std::error_code(error, std::generic_category()),
                                        "waiting for the other ranks in " + sentence_of(stage)},
                                       std::nullopt});
   }
-  for (std::size_t i = 0; ready > 0 && i < polled_ranks_.size(); ++i) {
-    const std::uint32_t rank = polled_ranks_[i];
-    if ((polled_[i + 2].revents & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
-    if (!progress_[rank].idle()) continue;
-    if (auto ignored = on_departure(stage, rank); !ignored) return ignored;
+  for (const auto& link : polled_links_) {
+    if ((link.happened & (POLLRDHUP | POLLHUP | POLLERR)) == 0) continue;
+    if (!progress_[link.rank].idle()) continue;
+    if (auto ignored = on_departure(stage, link.rank); !ignored) return ignored;
   }
   if (trainer_now() >= stage.deadline) return tl::unexpected(late(stage));
   return {};
+}
+
+bool Exchange::list_sockets() {
+  polled_.assign({{abort_->fd(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}});
+  polled_links_.clear();
+  bool waits = true;
+  // All links of the mesh: a death among them ends the wait of every group.
+  for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
+    if (!links_[rank] || progress_[rank].departed) continue;
+    const Wants wants = progress_[rank].wants();
+    polled_links_.push_back({rank, polled_.size(), 0});
+    links_[rank]->add_polls(wants, polled_);
+    waits = links_[rank]->begin_wait(wants) && waits;
+  }
+  return waits;
+}
+
+void Exchange::note_what_happened(bool anything) {
+  std::size_t end = polled_.size();
+  for (auto link = polled_links_.rbegin(); link != polled_links_.rend(); ++link) {
+    for (std::size_t i = link->first; anything && i < end; ++i) {
+      link->happened = static_cast<short>(link->happened | polled_[i].revents);
+    }
+    end = link->first;
+    links_[link->rank]->end_wait(link->happened);
+  }
 }
 
 CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) {
@@ -300,13 +313,17 @@ bool Exchange::somebody_has_left() const {
 
 void Exchange::leave(const CommFailure& failure) {
   FrameBytes words = encode(Leaving{failure.kind, failure.suspect});
-  const iovec part{words.data(), words.size()};
   for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
     if (!links_[rank]) continue;
     // In the middle of a message the words would be taken for its payload.
     const bool between_messages =
         progress_[rank].sent == 0 || progress_[rank].sent == progress_[rank].to_send;
-    if (between_messages) static_cast<void>(links_[rank]->send({&part, 1}));
+    for (std::size_t said = 0; between_messages && said < words.size();) {
+      const iovec rest{words.data() + said, words.size() - said};
+      const auto count = links_[rank]->send({&rest, 1});
+      if (!count || *count == 0) break;
+      said += *count;
+    }
     links_[rank].reset();
   }
 }

@@ -122,6 +122,12 @@ class Exchange {
     [[nodiscard]] Wants wants() const;
   };
 
+  struct PolledLink {
+    std::uint32_t rank = 0;
+    std::size_t first = 0;  ///< of its entries in polled_
+    short happened = 0;     ///< on any of them
+  };
+
   template <class Byte>
   static std::size_t fill(std::span<iovec> parts, const Pieces<Byte>& pieces, Place place,
                           std::size_t turn);
@@ -144,6 +150,9 @@ class Exchange {
   /// Shared memory is often only microseconds away.
   [[nodiscard]] bool comes_soon(const Group& group) const;
   [[nodiscard]] CommResult<void> wait_for_sockets(const Stage& stage);
+  /// polled_ and polled_links_. False: something can be moved already.
+  [[nodiscard]] bool list_sockets();
+  void note_what_happened(bool anything);
   /// `rank` has closed although nothing is wanted of it in this exchange.
   [[nodiscard]] CommResult<void> on_departure(const Stage& stage, std::uint32_t rank);
 
@@ -166,7 +175,7 @@ class Exchange {
   AbortFlag closed_;
   std::vector<Progress> progress_;  ///< by rank of the mesh
   std::vector<pollfd> polled_;
-  std::vector<std::uint32_t> polled_ranks_;  ///< of polled_ from its third entry on
+  std::vector<PolledLink> polled_links_;
   std::atomic<std::uint64_t> bytes_sent_{0};
 };
 

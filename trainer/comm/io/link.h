@@ -1,6 +1,7 @@
 // One rank's way to another: a stream of bytes in both directions that never waits.
 #pragma once
 
+#include <poll.h>
 #include <sys/uio.h>
 
 #include <cstddef>
@@ -8,6 +9,7 @@
 #include <string>
 #include <tl/expected.hpp>
 #include <utility>
+#include <vector>
 
 #include "base/io/file_descriptor.h"
 
@@ -42,14 +44,16 @@ class Link {
   /// Moved for one rank before the next has its turn, so that a fast one does not starve the rest.
   [[nodiscard]] virtual std::size_t turn_bytes() const = 0;
 
-  /// Events to poll for; a rank that goes is always one.
-  [[nodiscard]] virtual short events(Wants wants) const = 0;
+  /// What to poll for, at least one entry; a rank that goes is always part of it.
+  virtual void add_polls(Wants wants, std::vector<pollfd>& polls) const = 0;
   /// Cheap enough to be asked again and again for some microseconds. Links that cannot know say no.
   [[nodiscard]] virtual bool can_move(Wants wants) const = 0;
   /// Before poll(). False: something can be moved already, so do not wait.
   [[nodiscard]] virtual bool begin_wait(Wants wants) = 0;
-  /// After each `begin_wait`, with what poll() said, 0: nothing.
+  /// After each `begin_wait`, with what poll() said of all entries, 0: nothing.
   virtual void end_wait(short happened) = 0;
+  /// After an end: until what the other side said before has come, or a moment.
+  virtual void await_last_words() const {}
   [[nodiscard]] virtual bool is_shared_memory() const = 0;
 
   /// "rank 3 at 10.0.0.3:4000"

@@ -10,7 +10,6 @@
 #include "trainer/comm/io/memory_sharing.h"
 #include "trainer/comm/io/mesh_connector.h"
 #include "trainer/comm/io/operation_queue.h"
-#include "trainer/comm/io/tcp_link.h"
 #include "trainer/comm/lanes.h"
 #include "trainer/io/clock.h"
 
@@ -29,6 +28,11 @@ CommResult<std::vector<MeshEndpoint>> check(const MeshSettings& settings) {
   if (world_size < 1 || world_size > kWorldSizeMax || settings.rank.value >= world_size) {
     return tl::unexpected(wrong("rank " + std::to_string(settings.rank.value) + " of " +
                                 std::to_string(world_size) + " is no place in a mesh"));
+  }
+  if (settings.connections > kConnectionsMax || settings.stripe_bytes == 0) {
+    return tl::unexpected(wrong("two ranks have at most " + std::to_string(kConnectionsMax) +
+                                " connections with each other, not " +
+                                std::to_string(settings.connections)));
   }
   if (settings.token.size() < kTokenBytesMin) {
     return tl::unexpected(wrong("the token of the mesh is too short"));
@@ -60,6 +64,12 @@ milliseconds left_of(milliseconds limit, Instant begun) {
 }
 
 }  // namespace
+
+std::uint32_t connections_for(std::uint32_t world_size) {
+  constexpr std::uint32_t kMost = 4;
+  constexpr std::uint32_t kOfARank = 256;
+  return std::clamp(kOfARank / std::max(world_size, 1U), 1U, kMost);
+}
 
 std::optional<Token> token_from_hex(std::string_view hex) {
   if (hex.size() % 2 != 0 || hex.size() / 2 < kTokenBytesMin) return std::nullopt;
@@ -96,18 +106,24 @@ CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
                                                        std::shared_ptr<AbortFlag> abort) {
   auto endpoints = check(settings);
   if (!endpoints) return tl::unexpected(endpoints.error());
-  const MeshIdentity identity{settings.rank, settings.world_size, settings.generation,
-                              settings.group, settings.token};
+  const auto connections =
+      settings.connections == 0 ? connections_for(settings.world_size) : settings.connections;
+  const MeshIdentity identity{settings.rank,  settings.world_size, settings.generation,
+                              settings.group, settings.token,      connections};
   const auto begun = trainer_now();
   MeshConnector connector(listener.fd(), identity, *endpoints, *abort, settings.connect_limit);
-  auto connections = connector.run();
-  if (!connections) return tl::unexpected(connections.error());
+  auto connected = connector.run();
+  if (!connected) return tl::unexpected(connected.error());
   Links links;
-  for (Connection& connection : *connections) {
-    const bool leads_somewhere = connection.socket.is_open();
-    links.push_back(leads_somewhere ? std::make_unique<TcpLink>(std::move(connection.socket),
-                                                                std::move(connection.name))
-                                    : nullptr);
+  for (auto& [sockets, name] : *connected) {
+    if (sockets.empty()) {
+      links.push_back(nullptr);
+      continue;
+    }
+    auto first = std::move(sockets.front());
+    sockets.erase(sockets.begin());
+    links.push_back(std::make_unique<TcpLink>(std::move(first), std::move(name), std::move(sockets),
+                                              settings.stripe_bytes));
   }
   const auto neighbours = neighbours_of(settings.rank, *endpoints);
   auto shared = share_memory(settings.rank, std::move(links), neighbours, settings.share_memory,

@@ -14,6 +14,7 @@
 #include "trainer/comm/communicator.h"
 #include "trainer/comm/io/abort_flag.h"
 #include "trainer/comm/io/socket.h"
+#include "trainer/comm/io/tcp_link.h"
 
 namespace dlaunch::comm {
 
@@ -65,10 +66,17 @@ struct MeshSettings {
   std::string group = "main";
   milliseconds connect_limit = 60s;  ///< for the whole mesh
   milliseconds operation_limit =
-      30min;                       ///< for each collective; the supervisor judges hangs sooner
-  bool share_memory = true;        ///< with ranks at the same address, where that can be
+      30min;                 ///< for each collective; the supervisor judges hangs sooner
+  bool share_memory = true;  ///< with ranks at the same address, where that can be
+  /// With each rank at another address, the same on all ranks; 0: as many as `connections_for`.
+  std::uint32_t connections = 0;
+  std::size_t stripe_bytes = kStripeBytes;  ///< likewise
   bool check_collectives = false;  ///< compare what all ranks are about to do, before they do it
 };
+
+/// Between two ranks at different addresses: four where there are few ranks, so that a network that
+/// limits each connection limits less; one where there are many, for descriptors are bounded.
+[[nodiscard]] std::uint32_t connections_for(std::uint32_t world_size);
 
 /// Dials every higher rank and lets in every lower one, all at once; both sides prove the token.
 /// Strangers, other generations and wrong proofs are refused and disturb nobody. Ranks at the same

@@ -41,15 +41,18 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
       endpoints_(std::move(endpoints)),
       abort_(abort),
       limit_(limit),
-      deadline_(trainer_now() + limit),
-      dials_(endpoints_.size()),
-      has_last_words_(endpoints_.size()),
-      missing_(identity.world_size - 1) {
-  for (const MeshEndpoint& endpoint : endpoints_)
-    links_.push_back({FileDescriptor(), name_of(endpoint)});
+      deadline_(trainer_now() + limit) {
+  const auto& own = endpoints_[identity.rank.value].address;
+  for (const MeshEndpoint& endpoint : endpoints_) {
+    // Within a host it is memory that carries much; the socket only wakes.
+    std::uint32_t count = endpoint.address == own ? 1 : identity.connections;
+    if (endpoint.rank == identity.rank) count = 0;
+    peers_.push_back({name_of(endpoint), std::vector<Line>(count), false});
+    missing_ += count;
+  }
 }
 
-CommResult<std::vector<Connection>> MeshConnector::run() {
+CommResult<std::vector<Connections>> MeshConnector::run() {
   while (!complete()) {
     const Instant now = trainer_now();
     if (abort_.is_set()) {
@@ -62,29 +65,49 @@ CommResult<std::vector<Connection>> MeshConnector::run() {
     if (auto woken = wait_for_sockets(now); !woken) return tl::unexpected(woken.error());
     sweep(trainer_now());
   }
-  return std::move(links_);
+  std::vector<Connections> done;
+  for (Peer& peer : peers_) {
+    auto& [sockets, name] = done.emplace_back();
+    name = std::move(peer.name);
+    for (Line& line : peer.lines) sockets.push_back(std::move(line.socket));
+  }
+  return done;
 }
 
 void MeshConnector::start_dials(Instant now) {
-  for (std::uint32_t rank = identity_.rank.value + 1; rank < identity_.world_size; ++rank) {
-    Dial& dial = dials_[rank];
-    if (links_[rank].socket.is_open() || dial.under_way || now < dial.next) continue;
-    auto socket = start_connect(endpoints_[rank].address, endpoints_[rank].port);
-    if (!socket) {
-      redial_later(rank, socket.error().code.message());
-      continue;
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!is_ours_to_dial(rank)) continue;
+    for (std::uint32_t i = 0; i < peers_[rank].lines.size(); ++i) {
+      const Line& line = peers_[rank].lines[i];
+      if (!line.socket.is_open() && !line.under_way && now >= line.next) dial({rank, i}, now);
     }
-    dial.under_way = true;
-    Handshake handshake = Handshake::dial(identity_, Rank{rank}, fresh_nonce());
-    attempts_.push_back({std::move(*socket),
-                         std::move(handshake),
-                         Rank{rank},
-                         true,
-                         now + kHandshakeLimit,
-                         {},
-                         {},
-                         false});
-    attempts_.back().output = attempts_.back().handshake.take_output();
+  }
+}
+
+void MeshConnector::dial(Place place, Instant now) {
+  const MeshEndpoint& to = endpoints_[place.rank];
+  auto socket = start_connect(to.address, to.port);
+  if (!socket) return redial_later(place, socket.error().code.message());
+  line(place).under_way = true;
+  Handshake handshake = Handshake::dial(identity_, to.rank, fresh_nonce(), place.connection);
+  attempts_.push_back({std::move(*socket),
+                       std::move(handshake),
+                       place,
+                       true,
+                       now + kHandshakeLimit,
+                       {},
+                       {},
+                       false});
+  attempts_.back().output = attempts_.back().handshake.take_output();
+}
+
+template <class Visit>
+void MeshConnector::for_each_watched(Visit visit) const {
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    const Peer& peer = peers_[rank];
+    for (std::uint32_t i = 0; i < peer.lines.size() && !peer.has_last_words; ++i) {
+      if (peer.lines[i].socket.is_open()) visit(Place{rank, i});
+    }
   }
 }
 
@@ -95,17 +118,21 @@ void MeshConnector::list_sockets() {
     const short events = writes ? POLLOUT : POLLIN;
     polled_.push_back({attempt.socket.get(), events, 0});
   }
-  for (std::uint32_t rank = 0; rank < identity_.world_size; ++rank) {
-    if (is_watched(rank)) polled_.push_back({links_[rank].socket.get(), POLLRDHUP, 0});
-  }
+  watched_.clear();
+  for_each_watched([this](Place place) {
+    watched_.push_back(place);
+    polled_.push_back({line(place).socket.get(), POLLRDHUP, 0});
+  });
 }
 
 Instant MeshConnector::next_wake() const {
   Instant wake = deadline_;
   for (const Attempt& attempt : attempts_) wake = std::min(wake, attempt.deadline);
-  for (std::uint32_t rank = identity_.rank.value + 1; rank < identity_.world_size; ++rank) {
-    const bool idle = !links_[rank].socket.is_open() && !dials_[rank].under_way;
-    if (idle) wake = std::min(wake, dials_[rank].next);
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (!is_ours_to_dial(rank)) continue;
+    for (const Line& line : peers_[rank].lines) {
+      if (!line.socket.is_open() && !line.under_way) wake = std::min(wake, line.next);
+    }
   }
   return wake;
 }
@@ -117,11 +144,10 @@ CommResult<void> MeshConnector::wait_for_sockets(Instant now) {
   const int ready = ::poll(polled_.data(), polled_.size(), timeout);
   if (ready <= 0) return {};
 
-  // Links first: an attempt may put a new socket into a link's place.
+  // What stands first: an attempt may put a new socket into its place.
   auto polled = polled_.begin() + 2 + static_cast<std::ptrdiff_t>(attempts_.size());
-  for (std::uint32_t rank = 0; rank < identity_.world_size; ++rank) {
-    if (!is_watched(rank)) continue;
-    if (polled->revents != 0) on_link_closed(rank);
+  for (const Place place : watched_) {
+    if (polled->revents != 0) on_closed(place);
     ++polled;
   }
   polled = polled_.begin() + 2;
@@ -209,40 +235,46 @@ void MeshConnector::write_output(Attempt& attempt) {
 }
 
 void MeshConnector::establish(Attempt& attempt) {
-  const std::uint32_t rank = attempt.handshake.other_rank().value;
-  // A rank that dials again has lost the connection that we took for good.
-  if (!links_[rank].socket.is_open()) --missing_;
-  links_[rank].socket = std::move(attempt.socket);
-  has_last_words_[rank] = false;
+  const Place place{attempt.handshake.other_rank().value, attempt.handshake.connection()};
+  Peer& peer = peers_[place.rank];
+  if (place.connection >= peer.lines.size()) return give_up(attempt, "it is one too many");
   attempt.over = true;
+  if (peer.has_last_words) return;  // overtaken by them
+  // A rank that dials again has lost the connection that we took for good.
+  if (!line(place).socket.is_open()) --missing_;
+  line(place).socket = std::move(attempt.socket);
 }
 
-void MeshConnector::on_link_closed(std::uint32_t rank) {
+void MeshConnector::on_closed(Place place) {
+  Peer& peer = peers_[place.rank];
+  if (peer.has_last_words) return;  // another of its connections had them
   std::byte next{};
-  const auto count = ::recv(links_[rank].socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  const auto count = ::recv(line(place).socket.get(), &next, 1, MSG_PEEK | MSG_DONTWAIT);
   // It has said something before it closed, so its mesh was complete: its words are for the first
-  // operation.
+  // operation, and it does not come again.
   if (count > 0) {
-    has_last_words_[rank] = true;
+    peer.has_last_words = true;
+    missing_ -= static_cast<std::uint32_t>(
+        std::ranges::count_if(peer.lines, [](const Line& l) { return !l.socket.is_open(); }));
     return;
   }
-  links_[rank].socket.reset();
+  line(place).socket.reset();
   ++missing_;
-  redial_later(rank, "it closed the connection");
+  redial_later(place, "it closed the connection");
 }
 
-void MeshConnector::redial_later(std::uint32_t rank, std::string trouble) {
-  Dial& dial = dials_[rank];
-  dial.under_way = false;
-  dial.last_trouble = std::move(trouble);
-  dial.next = trainer_now() + dial.wait;
-  dial.wait = std::min(dial.wait * 2, kRedialLast);
+void MeshConnector::redial_later(Place place, std::string trouble) {
+  Line& its = line(place);
+  its.under_way = false;
+  its.last_trouble = std::move(trouble);
+  its.next = trainer_now() + its.wait;
+  its.wait = std::min(its.wait * 2, kRedialLast);
 }
 
 void MeshConnector::give_up(Attempt& attempt, std::string trouble) {
   attempt.over = true;
   attempt.socket.reset();
-  if (attempt.dialled) redial_later(attempt.dialled->value, std::move(trouble));
+  if (attempt.dialled) redial_later(*attempt.dialled, std::move(trouble));
 }
 
 void MeshConnector::sweep(Instant now) {
@@ -253,16 +285,23 @@ void MeshConnector::sweep(Instant now) {
 }
 
 CommFailure MeshConnector::late() const {
-  std::uint32_t first = 0;
-  while (first == identity_.rank.value || links_[first].socket.is_open()) ++first;
+  const auto is_missing = [](const Peer& peer) {
+    return !peer.has_last_words &&
+           std::ranges::any_of(peer.lines, [](const Line& l) { return !l.socket.is_open(); });
+  };
+  const auto found = std::ranges::find_if(peers_, is_missing);
+  const auto first = static_cast<std::uint32_t>(found - peers_.begin());
+  const auto ranks = std::ranges::count_if(peers_, is_missing);
   std::string doing = "connecting the mesh of " + std::to_string(identity_.world_size) +
                       " ranks within " + std::to_string(limit_.count()) + " ms: ";
   if (first < identity_.rank.value) {
-    doing += links_[first].name + " did not connect to this rank";
+    doing += found->name + " did not connect to this rank";
   } else {
-    doing += links_[first].name + " could not be reached (" + dials_[first].last_trouble + ")";
+    const auto line =
+        std::ranges::find_if(found->lines, [](const Line& its) { return !its.socket.is_open(); });
+    doing += found->name + " could not be reached (" + line->last_trouble + ")";
   }
-  if (missing_ > 1) doing += ", and " + std::to_string(missing_ - 1) + " more";
+  if (ranks > 1) doing += ", and " + std::to_string(ranks - 1) + " more";
   return {FailureKind::timed_out, {{}, std::move(doing)}, Rank{first}};
 }
 

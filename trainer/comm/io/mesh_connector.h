@@ -21,16 +21,16 @@ namespace dlaunch::comm {
 
 /// Connections that were accepted and have not proved the token; the oldest makes room, so a
 /// crowd of silent strangers cannot keep a rank out, which needs milliseconds only.
-constexpr std::size_t kHalfOpenMax = 128;
+constexpr std::size_t kHalfOpenMax = 512;
 /// A dialled or dialling connection that is slower than this is given up (and dialled again).
 constexpr milliseconds kHandshakeLimit = 5s;
 /// Between two dials of the same rank: doubles from the first to the last.
 constexpr milliseconds kRedialFirst = 10ms;
 constexpr milliseconds kRedialLast = 500ms;
 
-/// To another rank, handshake done; this rank's own has no socket.
-struct Connection {
-  FileDescriptor socket;
+/// With another rank, handshakes done, in their order; with this rank itself there are none.
+struct Connections {
+  std::vector<FileDescriptor> sockets;
   std::string name;  ///< "rank 3 at 10.0.0.3:4000"
 };
 
@@ -41,33 +41,51 @@ class MeshConnector {
   MeshConnector(int listener, const MeshIdentity& identity, std::vector<MeshEndpoint> endpoints,
                 const AbortFlag& abort, milliseconds limit);
 
-  /// One connection per rank.
-  [[nodiscard]] CommResult<std::vector<Connection>> run();
+  /// By rank.
+  [[nodiscard]] CommResult<std::vector<Connections>> run();
 
  private:
+  /// Which connection with which rank.
+  struct Place {
+    std::uint32_t rank = 0;
+    std::uint32_t connection = 0;
+  };
   struct Attempt {
     FileDescriptor socket;
     Handshake handshake;
-    std::optional<Rank> dialled;  ///< empty: the other side came to us
+    std::optional<Place> dialled;  ///< empty: the other side came to us
     bool connecting = false;
     Instant deadline;
     std::vector<std::byte> output;
     std::vector<std::byte> input;
     bool over = false;
   };
-  struct Dial {
+  /// One connection: it stands, or it is dialled from the lower rank.
+  struct Line {
+    FileDescriptor socket;
     bool under_way = false;
     Instant next;
     milliseconds wait = kRedialFirst;
     std::string last_trouble = "not tried yet";
   };
 
+  struct Peer {
+    std::string name;
+    std::vector<Line> lines;
+    bool has_last_words = false;  ///< closed, with something still to be read
+  };
+
   [[nodiscard]] bool complete() const { return missing_ == 0; }
-  [[nodiscard]] bool is_watched(std::uint32_t rank) const {
-    return links_[rank].socket.is_open() && !has_last_words_[rank];
+  [[nodiscard]] Line& line(Place place) { return peers_[place.rank].lines[place.connection]; }
+  [[nodiscard]] bool is_ours_to_dial(std::uint32_t rank) const {
+    return rank > identity_.rank.value && !peers_[rank].has_last_words;
   }
+  /// Calls `visit` with the place of each connection that stands and may end.
+  template <class Visit>
+  void for_each_watched(Visit visit) const;
   void start_dials(Instant now);
-  /// Fills polled_: the abort, the listener, the attempts in order, the links in order of ranks.
+  void dial(Place place, Instant now);
+  /// Fills polled_: the abort, the listener, the attempts in order, what is watched in order.
   void list_sockets();
   [[nodiscard]] Instant next_wake() const;
   [[nodiscard]] CommResult<void> wait_for_sockets(Instant now);
@@ -77,10 +95,10 @@ class MeshConnector {
   void read_message(Attempt& attempt);
   void write_output(Attempt& attempt);
   void establish(Attempt& attempt);
-  void redial_later(std::uint32_t rank, std::string trouble);
+  void redial_later(Place place, std::string trouble);
   void give_up(Attempt& attempt, std::string trouble);
-  /// A link that stood and is closed again: the other side dials anew, or we do.
-  void on_link_closed(std::uint32_t rank);
+  /// One that stood and is closed again: the other side dials anew, or we do.
+  void on_closed(Place place);
   void sweep(Instant now);
   [[nodiscard]] CommFailure late() const;
 
@@ -90,12 +108,11 @@ class MeshConnector {
   const AbortFlag& abort_;
   const milliseconds limit_;
   Instant deadline_;
-  std::vector<Connection> links_;
-  std::vector<Dial> dials_;           ///< by rank; only those above ours are used
-  std::vector<bool> has_last_words_;  ///< by rank: closed, with something still to be read
+  std::vector<Peer> peers_;  ///< by rank
   std::list<Attempt> attempts_;
   std::vector<pollfd> polled_;
-  std::uint32_t missing_;
+  std::vector<Place> watched_;  ///< whose entries are the last of polled_
+  std::uint32_t missing_ = 0;   ///< connections with ranks that have not left again
 };
 
 }  // namespace dlaunch::comm

@@ -93,8 +93,9 @@ Moved ShmLink::peek(std::span<std::byte> bytes) {
   return count;
 }
 
-short ShmLink::events(Wants wants) const {
-  return wants.receive || wants.send ? POLLRDHUP | POLLIN : POLLRDHUP;
+void ShmLink::add_polls(Wants wants, std::vector<pollfd>& polls) const {
+  const short events = wants.receive || wants.send ? POLLRDHUP | POLLIN : POLLRDHUP;
+  polls.push_back({fd(), events, 0});
 }
 
 bool ShmLink::can_move(Wants wants) const {

@@ -45,7 +45,7 @@ class ShmLink final : public Link {
   [[nodiscard]] Moved peek(std::span<std::byte> bytes) override;
   [[nodiscard]] std::size_t turn_bytes() const override { return turn_bytes_; }
 
-  [[nodiscard]] short events(Wants wants) const override;
+  void add_polls(Wants wants, std::vector<pollfd>& polls) const override;
   [[nodiscard]] bool can_move(Wants wants) const override;
   [[nodiscard]] bool begin_wait(Wants wants) override;
   void end_wait(short happened) override;

@@ -1,7 +1,8 @@
-// A link over the network.
+// A link over the network: one connection, or several that carry one stream in turns.
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -10,9 +11,18 @@
 
 namespace dlaunch::comm {
 
+/// What one connection carries before the next has its turn: several fit into what a socket keeps,
+/// so that all connections are busy at the same time.
+constexpr std::size_t kStripeBytes = std::size_t{128} << 10;
+
+/// Where networks limit each connection (clouds do, and long ways with small windows), several
+/// carry more than one. Bytes have one order all the same: turns are fixed, so nothing is said
+/// about them on the wire.
 class TcpLink final : public Link {
  public:
-  using Link::Link;
+  /// Both sides give equally many connections in the same order, and the same `stripe_bytes`.
+  TcpLink(FileDescriptor first, std::string name, std::vector<FileDescriptor> others = {},
+          std::size_t stripe_bytes = kStripeBytes);
 
   [[nodiscard]] Moved send(std::span<const iovec> parts) override;
   [[nodiscard]] Moved receive(std::span<const iovec> parts) override;
@@ -20,10 +30,11 @@ class TcpLink final : public Link {
   [[nodiscard]] Moved peek(std::span<std::byte> bytes) override;
   [[nodiscard]] std::size_t turn_bytes() const override { return std::size_t{256} * 1024; }
 
-  [[nodiscard]] short events(Wants wants) const override;
+  void add_polls(Wants wants, std::vector<pollfd>& polls) const override;
   [[nodiscard]] bool can_move(Wants /*wants*/) const override { return false; }
   [[nodiscard]] bool begin_wait(Wants /*wants*/) override { return true; }
   void end_wait(short /*happened*/) override {}
+  void await_last_words() const override;
   [[nodiscard]] bool is_shared_memory() const override { return false; }
 
  private:
@@ -31,6 +42,22 @@ class TcpLink final : public Link {
   /// use.
   static constexpr std::size_t kBounceBytes = 256 * 1024;
 
+  /// Where a direction of the stream is: which connection, and what it carries until the next.
+  struct Turn {
+    std::size_t connection = 0;
+    std::size_t left = std::numeric_limits<std::size_t>::max();
+  };
+  [[nodiscard]] int fd_of(const Turn& turn) const {
+    return turn.connection == 0 ? fd() : others_[turn.connection - 1].get();
+  }
+  void move_on(Turn& turn, std::size_t bytes) const;
+  /// Of `parts` what belongs to the present turn.
+  [[nodiscard]] std::span<const iovec> within(const Turn& turn, std::span<const iovec> parts);
+
+  std::vector<FileDescriptor> others_;
+  std::size_t stripe_bytes_;
+  Turn out_, in_;
+  std::vector<iovec> cut_;  ///< of `within`
   std::vector<std::byte> bounce_;
   std::size_t kept_ = 0;  ///< bytes at the front of it that are no whole float yet
 };
