@@ -10,7 +10,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <deque>
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,6 +18,7 @@
 #include "base/io/file_descriptor.h"
 #include "supervisor/host/io/agent_process.h"
 #include "supervisor/host/io/process_scan.h"
+#include "supervisor/host/io/worker_socket.h"
 
 namespace dlaunch::supervisor::host {
 namespace {
@@ -124,10 +124,7 @@ int run_holder(protocol::Bootstrap bootstrap, const CommandLine& shown, FileDesc
     restarts.push_back(now);
   }
   sweep(bootstrap);
-  std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(bootstrap.directory(), ignored)) {
-    if (entry.is_socket(ignored)) std::filesystem::remove(entry.path(), ignored);
-  }
+  remove_worker_sockets(bootstrap.directory());
   return over ? 0 : 1;
 }
 

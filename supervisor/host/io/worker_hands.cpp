@@ -3,7 +3,6 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include <array>
@@ -20,6 +19,7 @@
 #include "protocol/json_text.h"
 #include "protocol/limits.h"
 #include "supervisor/host/io/process_scan.h"
+#include "supervisor/host/io/worker_socket.h"
 
 namespace dlaunch::supervisor::host {
 
@@ -28,7 +28,6 @@ using asio::local::stream_protocol;
 
 namespace {
 
-constexpr std::size_t kSocketPathMax = sizeof(sockaddr_un::sun_path) - 8;
 constexpr std::size_t kErrorFileBytesMax = 64 * 1024;
 constexpr std::size_t kErrorMessageBytesMax = 8 * 1024;
 // An assignment of 65,536 ranks has 5 MiB.
@@ -125,14 +124,8 @@ void WorkerHands::on_program() {
   setting_.post(WorkerStarted{order_.rank, order_.generation, static_cast<std::uint32_t>(pid_)});
 }
 
-/// A path that is too long for a socket address is replaced by a short one, 0600 as well.
 Result<std::string> WorkerHands::listen() {
-  socket_path_ = setting_.directory + "/worker-" + std::to_string(order_.generation.value) + "-" +
-                 std::to_string(order_.rank.value) + ".sock";
-  if (socket_path_.size() > kSocketPathMax)
-    socket_path_ = "/tmp/.dlaunch-" + std::to_string(::getpid()) + "-" +
-                   std::to_string(order_.generation.value) + "-" +
-                   std::to_string(order_.rank.value);
+  socket_path_ = worker_socket_path(setting_.directory, order_.generation, order_.rank);
   ::unlink(socket_path_.c_str());
   boost::system::error_code code;
   const auto old = ::umask(0177);
