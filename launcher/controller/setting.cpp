@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -46,6 +47,26 @@ Result<Count> count_hosts(const JobFiles& files) {
   }
   count.max = std::min(count.max, all);
   return count;
+}
+
+/// Of whole copies of the state (HSDP), where all hosts have the same number of workers and say so.
+Result<std::uint32_t> hosts_step(const JobFiles& files, const Count& count) {
+  const auto& train = files.train;
+  const auto& hosts = files.hosts.hosts;
+  const auto workers = hosts.front().workers;
+  const bool alike = std::ranges::all_of(
+      hosts, [&](const config::HostSpec& host) { return host.workers == workers; });
+  const auto shard = train.trainer ? train.trainer->shard_size : 0;
+  if (shard == 0 || !workers || !alike) return train.job.hosts_step;
+  const auto of_a_copy = std::lcm(*workers, shard) / *workers;
+  const auto step = std::lcm(train.job.hosts_step, of_a_copy);
+  if (count.min % step == 0 && count.max % step == 0) return step;
+  return failure(std::error_code(),
+                 "[trainer] shard_size = " + std::to_string(shard) + " with " +
+                     std::to_string(*workers) + " workers a host needs a multiple of " +
+                     std::to_string(of_a_copy) + " hosts, and [job] hosts is " +
+                     std::to_string(count.min) + " to " + std::to_string(count.max) +
+                     "; change one of the two in train.toml");
 }
 
 /// What the ranks may come to, where "auto" counts as one.
@@ -228,6 +249,8 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
                              Surroundings surroundings) {
   const auto count = count_hosts(files);
   if (!count) return tl::unexpected(count.error());
+  const auto step = hosts_step(files, *count);
+  if (!step) return tl::unexpected(step.error());
   const auto& train = files.train;
   Setting setting;
   setting.incarnation = surroundings.incarnation;
@@ -245,7 +268,7 @@ Result<Setting> make_setting(const JobInput& input, const JobFiles& files,
   auto& rendezvous = setting.rendezvous;
   rendezvous.hosts_min = count->min;
   rendezvous.hosts_max = count->max;
-  rendezvous.hosts_step = train.job.hosts_step;
+  rendezvous.hosts_step = *step;
   rendezvous.lost_after = train.health.lost_after.value_or(
       train.trainer ? config::kLostAfterTrainer : config::kLostAfterProgram);
   const auto hosts = static_cast<std::int64_t>(files.hosts.hosts.size());

@@ -153,6 +153,24 @@ TEST_F(SettingTest, AMinimumAboveTheHostsIsRefusedInWords) {
   EXPECT_THAT(made.error().text(), HasSubstr("at least 3 hosts"));
 }
 
+TEST_F(SettingTest, HostsComeInWholeCopiesOfASharedState) {
+  add_hosts(4);
+  for (auto& host : files_.hosts.hosts) host.workers = 2;
+  files_.train.trainer->strategy = "hsdp";
+  EXPECT_EQ(make().rendezvous.hosts_step, 1U) << "each host has a copy";
+  files_.train.trainer->shard_size = 4;
+  EXPECT_EQ(make().rendezvous.hosts_step, 2U);
+  files_.train.job.hosts_step = 3;
+  EXPECT_EQ(make().rendezvous.hosts_step, 6U);
+  files_.train.trainer->shard_size = 8;
+  files_.train.job.hosts_step = 1;
+  const auto made = make_setting(input_, files_, {});
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().text(), HasSubstr("a multiple of 4 hosts, and [job] hosts is 6 to 6"));
+  files_.hosts.hosts[1].workers = 8;
+  EXPECT_EQ(make().rendezvous.hosts_step, 1U) << "what a copy is cannot be said";
+}
+
 TEST_F(SettingTest, AHostsOwnWorkersAndTrainerGoIntoItsWelcome) {
   files_.hosts.hosts[1].workers = 4;
   files_.hosts.hosts[1].trainer = "/other/dlaunch-trainer";
