@@ -16,8 +16,9 @@ class Exactness : public WorkerTest {
   /// So many ranks do all steps, end well, and leave these tensors.
   void expect_of_ranks(std::uint32_t ranks, const nlohmann::json& trainer,
                        const std::map<std::string, std::string>& expected) {
-    SCOPED_TRACE(std::to_string(ranks) + " ranks");
-    auto job = make_job(trainer, "ranks-" + std::to_string(ranks));
+    const auto name = trainer.at("strategy").get<std::string>() + "-" + std::to_string(ranks);
+    SCOPED_TRACE(name);
+    auto job = make_job(trainer, name);
     job.run(ranks);
     for (std::size_t i = 0; i < job.size(); ++i) {
       EXPECT_EQ(job.worker(i).exit_code(), 0) << job.worker(i).output();
@@ -51,6 +52,19 @@ TEST_F(Exactness, CopiesSharedByAHostsRanksEndWithTheSameBytes) {
   auto trainer = settings();
   trainer["strategy"] = "hsdp";
   for (const auto& [ranks, shard_size] : {std::pair{2u, 0u}, {3u, 1u}, {4u, 2u}}) {
+    trainer["shard_size"] = shard_size;
+    expect_of_ranks(ranks, trainer, expected);
+  }
+}
+
+TEST_F(Exactness, SixAndEightRanksEndWithTheSameBytes) {
+  const auto expected = undisturbed(settings(), 12);
+  auto trainer = settings();
+  expect_of_ranks(6, trainer, expected);
+  trainer["strategy"] = "fsdp";
+  expect_of_ranks(8, trainer, expected);
+  trainer["strategy"] = "hsdp";
+  for (const auto& [ranks, shard_size] : {std::pair{6u, 2u}, {8u, 4u}}) {
     trainer["shard_size"] = shard_size;
     expect_of_ranks(ranks, trainer, expected);
   }
