@@ -18,8 +18,8 @@ class ReservedArray {
   ~ReservedArray();
 
   [[nodiscard]] std::span<float> values() const { return {memory_, count_}; }
-  /// Gives the memory of values [first, first + count) back; both at page boundaries. They read as
-  /// 0 from then on.
+  /// Gives the memory of values [first, first + count) back, at once or, of a small array, as soon
+  /// as the kernel needs it; both at page boundaries. Each reads as 0 or as before from then on.
   void release(std::size_t first, std::size_t count) const;
 
  private:
