@@ -62,7 +62,9 @@ void Controller::Impl::carry(Instant now, rendezvous::HostLost& c) {
   if (!DL_MUTANT("lost_host_not_replanted")) {
     inner_.push_back(launch::Event{launch::Replant{c.host, why}});
   }
+  const auto id = c.host;
   inner_.push_back(job::Event{job::FromCoordinator{std::move(c)}});
+  for (const auto& [judged, verdict] : preflight_.lost(id)) on_judged(judged, verdict);
 }
 void Controller::Impl::carry(Instant, rendezvous::DropHost& c) {
   auto& host = hosts_.at(c.host);

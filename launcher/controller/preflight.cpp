@@ -53,6 +53,13 @@ void Preflight::settle(std::set<HostId> trusted) {
   trusted_ = std::move(trusted);
 }
 
+std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::lost(HostId id) {
+  if (trusted_.erase(id) == 0 || !trusted_.empty()) return {};
+  const bool undecided = std::ranges::any_of(
+      copies_, [this](const auto& entry) { return !references_.contains(entry.first); });
+  return undecided ? start_over() : std::vector<std::pair<HostId, Verdict>>();
+}
+
 std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::start_over() {
   settled_ = false;
   trusted_.clear();

@@ -45,6 +45,9 @@ class Preflight {
   /// controller, the hosts of the generation that was there, which had all been compared: what one
   /// of them reports first is the reference, and until then the others are not fit.
   void settle(std::set<HostId> trusted = {});
+  /// A trusted host will not report any more. If it was the last of them and none has said what it
+  /// has, all are compared as at the start.
+  [[nodiscard]] std::vector<std::pair<HostId, Verdict>> lost(HostId id);
   /// None of the trusted hosts is there any more: all are compared as at the start.
   [[nodiscard]] std::vector<std::pair<HostId, Verdict>> start_over();
   /// What the host reported last; it must have reported.

@@ -71,6 +71,23 @@ TEST(Preflight, WhereNoneOfThemCameBackAllAreComparedAsAtTheStart) {
   EXPECT_EQ(take(preflight, 3, with_data("odd")), "0 differs, 2 fit, 3 fit");
 }
 
+TEST(Preflight, WhereTheLastOfThemIsLostBeforeItReportsAllAreComparedAsAtTheStart) {
+  Preflight preflight({});
+  preflight.settle({HostId{0}, HostId{1}});
+  EXPECT_EQ(take(preflight, 2, with_data("good")), "2 unfit");
+  EXPECT_EQ(told(preflight.lost(HostId{5})), "") << "it was not one of them";
+  EXPECT_EQ(told(preflight.lost(HostId{0})), "") << "the other may come yet";
+  EXPECT_EQ(told(preflight.lost(HostId{1})), "2 fit");
+}
+
+TEST(Preflight, WhatTheLostHostsHadStillCounts) {
+  Preflight preflight({});
+  preflight.settle({HostId{0}});
+  EXPECT_EQ(take(preflight, 0, with_data("good")), "0 fit");
+  EXPECT_EQ(told(preflight.lost(HostId{0})), "");
+  EXPECT_EQ(take(preflight, 2, with_data("odd")), "2 differs");
+}
+
 TEST(Preflight, ATieIsDecidedByTheOrderOfTheFileNotOfArrival) {
   Preflight preflight({});
   EXPECT_EQ(take(preflight, 1, with_data("b")), "1 fit");
