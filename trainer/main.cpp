@@ -4,6 +4,7 @@
 #include <span>
 #include <string_view>
 
+#include "base/io/descriptor_limit.h"
 #include "trainer/data/io/write_tokens.h"
 #include "trainer/exit_code.h"
 #include "trainer/io/agent_link.h"
@@ -45,6 +46,7 @@ int run_by_hand(std::span<char* const> words) {
 
 int run_for_agent() {
   keep_freed_memory();
+  allow_many_descriptors();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is no reason to stop
   const auto environment = read_environment();
   if (!environment) {

@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/io/clock.h"
+#include "base/io/descriptor_limit.h"
 #include "base/io/files.h"
 #include "bench/scale/fleet.h"
 #include "bench/scale/strangers.h"
@@ -311,10 +312,7 @@ int main(int count, char** words) {
   }
   std::setvbuf(stdout, nullptr, _IOLBF, 0);
   ::signal(SIGPIPE, SIG_IGN);
-  rlimit files{};
-  ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
+  allow_many_descriptors();
   const auto word = [&](int at, const char* otherwise) {
     return std::string(count > at ? words[at] : otherwise);
   };

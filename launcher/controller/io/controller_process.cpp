@@ -4,7 +4,6 @@
 #include <spdlog/sinks/rotating_file_sink.h>
 #include <spdlog/spdlog.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include <utility>
 
 #include "base/io/clock.h"
+#include "base/io/descriptor_limit.h"
 #include "base/io/file_descriptor.h"
 #include "base/io/files.h"
 #include "base/io/known_hashes.h"
@@ -106,14 +106,6 @@ void ask_ssh_early(std::shared_ptr<io::SshConfig> ssh, const config::HostsFile& 
     (void)ssh->read(wish, io::Deadline(kSshWithin));  // whoever dials asks again, and says why not
     return;
   }
-}
-
-/// One descriptor a host, and some for strangers.
-void allow_many_descriptors() {
-  rlimit files{};
-  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
-  files.rlim_cur = files.rlim_max;
-  (void)::setrlimit(RLIMIT_NOFILE, &files);  // else the hosts beyond it wait in the kernel's queue
 }
 
 std::string parent_of(const std::string& directory) {
@@ -232,7 +224,7 @@ int run_controller(const std::string& directory) {
   ::umask(0077);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGHUP, SIG_IGN);
-  allow_many_descriptors();
+  allow_many_descriptors();  // else the hosts beyond it wait in the kernel's queue
   forget_large_pages();
   auto report = take_descriptor(kReportVariable);
   const auto pulse = take_descriptor(kPulseVariable);

@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <type_traits>
+
+#include "base/io/descriptor_limit.h"
 
 namespace dlaunch {
 namespace {
@@ -70,6 +73,18 @@ TEST(Pipe, ClosesOnExecAndCarriesWholeTexts) {
   EXPECT_EQ(read_all(pipe->read.get(), 10, "a pipe").value(), std::string(10, 'x'));
   pipe->write.reset();
   EXPECT_EQ(read_all(pipe->read.get(), 1 << 20, "a pipe").value(), text.substr(10));
+}
+
+TEST(DescriptorLimit, IsRaisedToWhatTheSystemLetsUsHave) {
+  rlimit before{}, after{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit low = before;
+  low.rlim_cur = 64;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &low), 0);
+  allow_many_descriptors();
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &after), 0);
+  EXPECT_EQ(after.rlim_cur, before.rlim_max);
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
 }
 
 TEST(WriteAll, SaysWhyItCouldNot) {

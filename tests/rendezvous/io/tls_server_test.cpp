@@ -11,6 +11,7 @@
 #include <deque>
 #include <fstream>
 
+#include "base/io/descriptor_limit.h"
 #include "protocol/limits.h"
 #include "tests/rendezvous/io/dialer.h"
 
@@ -237,10 +238,9 @@ std::size_t resident_kib() {
 TEST_F(TlsServerTest, ThousandsOfHalfOpenConnectionsCostBoundedMemoryAndAllAgentsGetIn) {
   start(300ms);
   constexpr std::size_t kFlood = 2000;
+  allow_many_descriptors();
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
-  files.rlim_cur = files.rlim_max;
-  ::setrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < kFlood + 1000) GTEST_SKIP() << "needs 3000 file descriptors";
   std::deque<RawDialer> flood;
   for (std::size_t i = 0; i < kFlood; ++i) {
