@@ -65,7 +65,7 @@ def limit_each_connection(mbit):
     if ctypes.CDLL(None, use_errno=True).unshare(CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "no network namespace: --limit needs root")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-    tc("qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "99")
+    tc("qdisc", "add", "dev", "lo", "root", "handle", "1:", "htb", "default", "fff")
     rule = ["filter", "add", "dev", "lo", "parent", "1:", "protocol", "ip"]
     tcp = ["u32", "match", "ip", "protocol", "6", "0xff", "match", "ip"]
     for number in range(CLASSES):

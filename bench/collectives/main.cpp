@@ -78,6 +78,10 @@ int main(int count, char** arguments) {
   }
   Wanted wanted;
   const std::string kind = arguments[1];
+  if (kind != "tcp1" && kind != "tcp4" && kind != "shm") {
+    std::fprintf(stderr, "collectives: '%s' is none of tcp1, tcp4 and shm\n", kind.c_str());
+    return 2;
+  }
   wanted.shares_memory = kind == "shm";
   wanted.connections = kind == "tcp4" ? 4 : 1;
   wanted.ranks = static_cast<std::uint32_t>(std::strtoul(arguments[2], nullptr, 10));

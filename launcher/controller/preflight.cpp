@@ -55,9 +55,12 @@ void Preflight::settle(std::set<HostId> trusted) {
 
 std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::lost(HostId id) {
   if (trusted_.erase(id) == 0 || !trusted_.empty()) return {};
-  const bool undecided = std::ranges::any_of(
-      copies_, [this](const auto& entry) { return !references_.contains(entry.first); });
-  return undecided ? start_over() : std::vector<std::pair<HostId, Verdict>>();
+  const bool heard = std::ranges::any_of(
+      references_, [this](const auto& entry) { return !own_.contains(entry.first); });
+  if (!heard) return start_over();
+  // What only others need, like a host's own trainer.
+  for (const auto& [path, copies] : copies_) (void)choose_reference(path);
+  return judge_all(std::nullopt);
 }
 
 std::vector<std::pair<HostId, Preflight::Verdict>> Preflight::start_over() {

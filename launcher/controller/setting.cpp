@@ -60,13 +60,14 @@ Result<std::uint32_t> hosts_step(const JobFiles& files, const Count& count) {
   if (shard == 0 || !workers || !alike) return train.job.hosts_step;
   const auto of_a_copy = std::lcm(*workers, shard) / *workers;
   const auto step = std::lcm(train.job.hosts_step, of_a_copy);
-  if (count.min % step == 0 && count.max % step == 0) return step;
+  // More hosts than whole copies have wait as spares do.
+  if (of_a_copy == 1 || count.min % step == 0) return step;
   return failure(std::error_code(),
-                 "[trainer] shard_size = " + std::to_string(shard) + " with " +
-                     std::to_string(*workers) + " workers a host needs a multiple of " +
-                     std::to_string(of_a_copy) + " hosts, and [job] hosts is " +
-                     std::to_string(count.min) + " to " + std::to_string(count.max) +
-                     "; change one of the two in train.toml");
+                 "with [trainer] shard_size = " + std::to_string(shard) + " and " +
+                     std::to_string(*workers) + " workers a host, hosts come in multiples of " +
+                     std::to_string(step) + ", and this job needs at least " +
+                     std::to_string(count.min) +
+                     "; set [job] hosts to such a number, or another shard_size");
 }
 
 /// What the ranks may come to, where "auto" counts as one.

@@ -19,8 +19,8 @@ constexpr std::uint64_t kMagic = 0x68736d686c6e6164;  // "danlhmsh" in memory or
 constexpr std::uint32_t kMeshVersion = 3;
 
 // hello: magic 8, version 4, from 4, to 4, world size 4, generation 8, nonce 32, connection 4,
-// connections 4
-constexpr std::size_t kHelloBytes = 72;
+// connections 4, turn bytes 4
+constexpr std::size_t kHelloBytes = 76;
 // answer: code 4, zero 4, generation 8, nonce 32; then the proof 32
 constexpr std::size_t kAnswerHeadBytes = 48;
 constexpr std::size_t kProofBytes = 32;
@@ -86,6 +86,7 @@ Handshake Handshake::dial(const MeshIdentity& identity, Rank to, const Nonce& no
   std::ranges::copy(nonce, hello.subspan(32).begin());
   put(hello, 64, connection);
   put(hello, 68, identity.connections);
+  put(hello, 72, identity.stripe_bytes);
   handshake.output_ = handshake.hello_;
   return handshake;
 }
@@ -137,10 +138,15 @@ void Handshake::on_hello(Bytes hello) {
   }
   const auto connection = get<std::uint32_t>(hello, 64);
   const auto connections = get<std::uint32_t>(hello, 68);
-  if (connections != identity_->connections || connection >= connections) {
+  if (connection >= connections) {
+    return refuse_aloud(kOtherConnections, "it makes more connections than it says");
+  }
+  if (connections != identity_->connections ||
+      get<std::uint32_t>(hello, 72) != identity_->stripe_bytes) {
     return refuse_aloud(kOtherConnections, "it makes " + std::to_string(connections) +
                                                " connections with each rank, this rank " +
-                                               std::to_string(identity_->connections));
+                                               std::to_string(identity_->connections) +
+                                               ", or in other turns");
   }
   other_ = from;
   connection_ = connection;

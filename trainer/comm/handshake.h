@@ -27,7 +27,8 @@ struct MeshIdentity {
   Generation generation;
   std::string group;
   std::vector<std::byte> token;
-  std::uint32_t connections = 1;  ///< of two ranks of different hosts
+  std::uint32_t connections = 1;   ///< of two ranks of different hosts
+  std::uint32_t stripe_bytes = 0;  ///< that each of them carries before the next
 };
 
 /// One connection's conversation: hello → answer with proof → proof → accepted. All four messages

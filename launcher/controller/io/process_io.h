@@ -21,7 +21,8 @@ constexpr const char* kPulseVariable = "DLAUNCH_PULSE_DESCRIPTOR";
 /// For the controller that is executed next: its memory in large pages, unless the user wants it
 /// otherwise. With thousands of agents nothing of one is in a cache when it beats.
 void prefer_large_pages();
-/// In the controller, and in who has executed one: other programs decide for themselves.
+/// In the controller, and in who has executed one: other programs decide for themselves. Takes a
+/// user's own wish of the same words away, too.
 void forget_large_pages();
 
 /// How a start went, as it travels.

@@ -124,7 +124,7 @@ int run_holder(protocol::Bootstrap bootstrap, const CommandLine& shown, FileDesc
     restarts.push_back(now);
   }
   sweep(bootstrap);
-  remove_worker_sockets(bootstrap.directory());
+  remove_sockets_of(bootstrap.directory());
   return over ? 0 : 1;
 }
 

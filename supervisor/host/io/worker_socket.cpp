@@ -29,12 +29,14 @@ std::string worker_socket_path(const std::string& directory, Generation generati
   return std::string(kShortDirectory) + "/" + short_prefix(directory) + which;
 }
 
-void remove_worker_sockets(const std::string& directory) {
+void remove_sockets_of(const std::string& directory) {
   const auto remove_in = [](const std::string& place, std::string_view prefix) {
-    std::error_code ignored;
-    for (const auto& entry : std::filesystem::directory_iterator(place, ignored)) {
-      const bool named = entry.path().filename().string().starts_with(prefix);
-      if (named && entry.is_socket(ignored)) std::filesystem::remove(entry.path(), ignored);
+    std::error_code code, ignored;
+    const std::filesystem::directory_iterator end;
+    for (std::filesystem::directory_iterator at(place, code); !code && at != end;
+         at.increment(code)) {
+      const bool named = at->path().filename().string().starts_with(prefix);
+      if (named && at->is_socket(ignored)) std::filesystem::remove(at->path(), ignored);
     }
   };
   remove_in(directory, "");

@@ -11,7 +11,8 @@ namespace dlaunch::supervisor::host {
 /// the directory's hash in its name.
 [[nodiscard]] std::string worker_socket_path(const std::string& directory, Generation generation,
                                              Rank rank);
-/// All of them, of whatever generation, that a killed agent left. Nobody else may use `directory`.
-void remove_worker_sockets(const std::string& directory);
+/// All sockets in `directory`, and those that belong to it elsewhere: what a killed agent left.
+/// Nobody else may use `directory`.
+void remove_sockets_of(const std::string& directory);
 
 }  // namespace dlaunch::supervisor::host

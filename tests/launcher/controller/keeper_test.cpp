@@ -121,6 +121,7 @@ TEST_F(KeeperTest, WaitsForTheNextControllerWhenTheFirstDiesBeforeItIsUp) {
 }
 
 TEST_F(KeeperTest, AControllerGetsLargePages) {
+  ::unsetenv("GLIBC_TUNABLES");  // what the user sets stays
   ASSERT_TRUE(start("live finish"));
   std::ifstream file("/proc/" + std::to_string(holder(kControllerLock)) + "/environ");
   const std::string environment((std::istreambuf_iterator<char>(file)), {});
@@ -130,7 +131,9 @@ TEST_F(KeeperTest, AControllerGetsLargePages) {
 }
 
 TEST(LargePages, AreNotPassedOnAndDoNotReplaceWhatTheUserSet) {
+  ::unsetenv("GLIBC_TUNABLES");
   prefer_large_pages();
+  EXPECT_STREQ(::getenv("GLIBC_TUNABLES"), "glibc.malloc.hugetlb=1");
   forget_large_pages();
   EXPECT_EQ(::getenv("GLIBC_TUNABLES"), nullptr);
   ::setenv("GLIBC_TUNABLES", "glibc.malloc.check=3", 1);

@@ -80,12 +80,29 @@ TEST(Preflight, WhereTheLastOfThemIsLostBeforeItReportsAllAreComparedAsAtTheStar
   EXPECT_EQ(told(preflight.lost(HostId{1})), "2 fit");
 }
 
+TEST(Preflight, WhereItIsLostBeforeAnybodyReportsMostDecideAndNotTheFirst) {
+  Preflight preflight({});
+  preflight.settle({HostId{0}});
+  EXPECT_EQ(told(preflight.lost(HostId{0})), "");
+  EXPECT_EQ(take(preflight, 1, with_data("odd")), "1 fit");
+  EXPECT_EQ(take(preflight, 2, with_data("good")), "2 differs");
+  EXPECT_EQ(take(preflight, 3, with_data("good")), "1 differs, 2 fit, 3 fit");
+}
+
 TEST(Preflight, WhatTheLostHostsHadStillCounts) {
   Preflight preflight({});
   preflight.settle({HostId{0}});
   EXPECT_EQ(take(preflight, 0, with_data("good")), "0 fit");
-  EXPECT_EQ(told(preflight.lost(HostId{0})), "");
-  EXPECT_EQ(take(preflight, 2, with_data("odd")), "2 differs");
+  auto odd = with_data("odd");
+  auto& other = *odd.add_files();
+  other.set_path("/other/trainer");
+  other.set_exists(true);
+  other.set_hash("theirs");
+  EXPECT_EQ(take(preflight, 2, odd), "2 differs");
+  EXPECT_EQ(take(preflight, 3, odd), "3 differs");
+  EXPECT_EQ(told(preflight.lost(HostId{0})), "2 differs, 3 differs")
+      << "that they are two is nothing";
+  EXPECT_EQ(take(preflight, 4, with_data("good")), "4 fit");
 }
 
 TEST(Preflight, ATieIsDecidedByTheOrderOfTheFileNotOfArrival) {

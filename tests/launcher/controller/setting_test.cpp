@@ -166,7 +166,10 @@ TEST_F(SettingTest, HostsComeInWholeCopiesOfASharedState) {
   files_.train.job.hosts_step = 1;
   const auto made = make_setting(input_, files_, {});
   ASSERT_FALSE(made);
-  EXPECT_THAT(made.error().text(), HasSubstr("a multiple of 4 hosts, and [job] hosts is 6 to 6"));
+  EXPECT_THAT(made.error().text(), HasSubstr("in multiples of 4, and this job needs at least 6"));
+  files_.train.job.hosts_min = 4;
+  files_.train.job.hosts_max = 7;
+  EXPECT_EQ(make().rendezvous.hosts_step, 4U) << "two of the six wait";
   files_.hosts.hosts[1].workers = 8;
   EXPECT_EQ(make().rendezvous.hosts_step, 1U) << "what a copy is cannot be said";
 }

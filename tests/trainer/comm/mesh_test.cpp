@@ -90,7 +90,7 @@ TEST(Mesh, IsNotDisturbedByStrangers) {
 TEST(Mesh, ComesUpThroughACrowdOfSilentStrangersLargerThanItKeeps) {
   TestMesh mesh(2);
   std::vector<FileDescriptor> crowd;
-  for (std::size_t i = 0; i < kHalfOpenMax + 50; ++i) {
+  for (std::size_t i = 0; i < kHalfOpenMax + 100; ++i) {
     crowd.push_back(connected_stranger(mesh.listener(1)));
   }
   mesh.run(expect_usable);
@@ -100,8 +100,8 @@ TEST(Mesh, RefusesARankOfAnOlderGenerationAndGoesOn) {
   TestMesh mesh(2);
   MeshSettings stale = mesh.settings(0);
   stale.generation = Generation{6};
-  const MeshIdentity identity{stale.rank,  2,           stale.generation,
-                              stale.group, stale.token, connections_for(2)};
+  const MeshIdentity identity{
+      stale.rank, 2, stale.generation, stale.group, stale.token, connections_for(2), kStripeBytes};
   const FileDescriptor old = connected_stranger(mesh.listener(1));
   auto hello = Handshake::dial(identity, Rank{1}, Nonce{});
   const auto bytes = hello.take_output();
@@ -133,7 +133,8 @@ TEST(Mesh, TakesTheNewConnectionOfARankThatLostItsFirst) {
     // Rank 0 proves itself to rank 1 and is gone before the mesh is complete.
     const MeshSettings settings = mesh.settings(0);
     const MeshIdentity identity{
-        settings.rank, 3, settings.generation, settings.group, settings.token, connections_for(3)};
+        settings.rank,      3,           settings.generation, settings.group, settings.token,
+        connections_for(3), kStripeBytes};
     const FileDescriptor first = connected_stranger(mesh.listener(1));
     auto handshake = Handshake::dial(identity, Rank{1}, Nonce{});
     while (!handshake.established()) {
@@ -200,8 +201,9 @@ TEST(Mesh, RefusesAnotherNumberOfConnections) {
 TEST(Mesh, ManyRanksHaveFewConnectionsWithEach) {
   EXPECT_EQ(connections_for(2), 4U);
   EXPECT_EQ(connections_for(64), 4U);
+  EXPECT_EQ(connections_for(65), 2U);
   EXPECT_EQ(connections_for(128), 2U);
-  EXPECT_EQ(connections_for(4096), 1U);
+  EXPECT_EQ(connections_for(129), 1U);
 }
 
 TEST(Mesh, HearsWhyARankOnSeveralConnectionsLeftBeforeItsOwnMeshWasComplete) {

@@ -15,6 +15,8 @@ namespace {
 constexpr std::size_t kPartsMax = 32;
 /// How long a rank looks at shared memory before it sleeps: about what sleeping and waking cost.
 constexpr nanoseconds kSpin = 20us;
+/// For what a rank said through another of its connections than the one whose end was seen.
+constexpr nanoseconds kLastWords = 100ms;
 
 int milliseconds_until(Instant deadline) {
   const auto left = std::chrono::ceil<milliseconds>(deadline - trainer_now());
@@ -159,15 +161,23 @@ CommResult<bool> Exchange::advance_send(const Stage& stage, std::uint32_t rank,
 
 std::optional<Leaving> Exchange::last_words(std::uint32_t rank) {
   Progress& progress = progress_[rank];
-  links_[rank]->await_last_words();
+  const Instant deadline = trainer_now() + kLastWords;
   while (progress.received < kFrameBytes) {
     const std::size_t rest = kFrameBytes - progress.received;
     const iovec part{progress.in_frame.data() + progress.received, rest};
     const auto count = links_[rank]->receive({&part, 1});
-    if (!count || *count == 0) return std::nullopt;
+    if (!count || (*count == 0 && !await_more(rank, deadline))) return std::nullopt;
     progress.received += *count;
   }
   return progress.received == kFrameBytes ? decode_leaving(progress.in_frame) : std::nullopt;
+}
+
+bool Exchange::await_more(std::uint32_t rank, Instant deadline) const {
+  if (!links_[rank]->has_several_connections() || trainer_now() >= deadline) return false;
+  std::vector<pollfd> polled = {{abort_->fd(), POLLIN, 0}, {closed_.fd(), POLLIN, 0}};
+  links_[rank]->add_polls({true, false}, polled);
+  static_cast<void>(::poll(polled.data(), polled.size(), milliseconds_until(deadline)));
+  return polled[0].revents == 0 && polled[1].revents == 0;
 }
 
 CommResult<bool> Exchange::advance_receive(const Stage& stage, std::uint32_t rank,
@@ -272,27 +282,30 @@ bool Exchange::list_sockets() {
   for (std::uint32_t rank = 0; rank < links_.size(); ++rank) {
     if (!links_[rank] || progress_[rank].departed) continue;
     const Wants wants = progress_[rank].wants();
-    polled_links_.push_back({rank, polled_.size(), 0});
+    auto& polled = polled_links_.emplace_back(PolledLink{rank, polled_.size(), 0, 0});
     links_[rank]->add_polls(wants, polled_);
+    polled.end = polled_.size();
     waits = links_[rank]->begin_wait(wants) && waits;
   }
   return waits;
 }
 
 void Exchange::note_what_happened(bool anything) {
-  std::size_t end = polled_.size();
-  for (auto link = polled_links_.rbegin(); link != polled_links_.rend(); ++link) {
-    for (std::size_t i = link->first; anything && i < end; ++i) {
-      link->happened = static_cast<short>(link->happened | polled_[i].revents);
+  for (auto& link : polled_links_) {
+    for (std::size_t i = link.first; anything && i < link.end; ++i) {
+      link.happened = static_cast<short>(link.happened | polled_[i].revents);
     }
-    end = link->first;
-    links_[link->rank]->end_wait(link->happened);
+    links_[link.rank]->end_wait(link.happened);
   }
 }
 
 CommResult<void> Exchange::on_departure(const Stage& stage, std::uint32_t rank) {
   FrameBytes next{};
-  const auto count = links_[rank]->peek(next);
+  auto count = links_[rank]->peek(next);
+  const Instant deadline = trainer_now() + kLastWords;
+  while (count && *count > 0 && *count < kFrameBytes && await_more(rank, deadline)) {
+    count = links_[rank]->peek(next);
+  }
   const auto words = count && *count == kFrameBytes ? decode_leaving(next) : std::nullopt;
   if (words) return tl::unexpected(left(stage, rank, *words));
   // Without last words it may have been done with everything, but a member of the group only after

@@ -124,8 +124,8 @@ class Exchange {
 
   struct PolledLink {
     std::uint32_t rank = 0;
-    std::size_t first = 0;  ///< of its entries in polled_
-    short happened = 0;     ///< on any of them
+    std::size_t first = 0, end = 0;  ///< its entries in polled_
+    short happened = 0;              ///< on any of them
   };
 
   template <class Byte>
@@ -146,6 +146,9 @@ class Exchange {
                                              const Transfer& transfer);
   /// After a failed send: the other side may have said why it left before it closed.
   [[nodiscard]] std::optional<Leaving> last_words(std::uint32_t rank);
+  /// The rank's link has ended, and more may come through another of its connections until then.
+  /// False: no; or this exchange has ended itself.
+  [[nodiscard]] bool await_more(std::uint32_t rank, Instant deadline) const;
   [[nodiscard]] CommResult<void> wait(const Stage& stage);
   /// Shared memory is often only microseconds away.
   [[nodiscard]] bool comes_soon(const Group& group) const;

@@ -52,8 +52,9 @@ class Link {
   [[nodiscard]] virtual bool begin_wait(Wants wants) = 0;
   /// After each `begin_wait`, with what poll() said of all entries, 0: nothing.
   virtual void end_wait(short happened) = 0;
-  /// After an end: until what the other side said before has come, or a moment.
-  virtual void await_last_words() const {}
+  /// What was said before the end that was seen may still be on its way, through another
+  /// connection.
+  [[nodiscard]] virtual bool has_several_connections() const { return false; }
   [[nodiscard]] virtual bool is_shared_memory() const = 0;
 
   /// "rank 3 at 10.0.0.3:4000"

@@ -29,7 +29,8 @@ CommResult<std::vector<MeshEndpoint>> check(const MeshSettings& settings) {
     return tl::unexpected(wrong("rank " + std::to_string(settings.rank.value) + " of " +
                                 std::to_string(world_size) + " is no place in a mesh"));
   }
-  if (settings.connections > kConnectionsMax || settings.stripe_bytes == 0) {
+  if (settings.stripe_bytes == 0) return tl::unexpected(wrong("a connection's turn has no bytes"));
+  if (settings.connections > kConnectionsMax) {
     return tl::unexpected(wrong("two ranks have at most " + std::to_string(kConnectionsMax) +
                                 " connections with each other, not " +
                                 std::to_string(settings.connections)));
@@ -66,9 +67,8 @@ milliseconds left_of(milliseconds limit, Instant begun) {
 }  // namespace
 
 std::uint32_t connections_for(std::uint32_t world_size) {
-  constexpr std::uint32_t kMost = 4;
-  constexpr std::uint32_t kOfARank = 256;
-  return std::clamp(kOfARank / std::max(world_size, 1U), 1U, kMost);
+  if (world_size <= 64) return 4;
+  return world_size <= 128 ? 2 : 1;
 }
 
 std::optional<Token> token_from_hex(std::string_view hex) {
@@ -108,8 +108,9 @@ CommResult<std::unique_ptr<Communicator>> connect_mesh(MeshListener& listener,
   if (!endpoints) return tl::unexpected(endpoints.error());
   const auto connections =
       settings.connections == 0 ? connections_for(settings.world_size) : settings.connections;
-  const MeshIdentity identity{settings.rank,  settings.world_size, settings.generation,
-                              settings.group, settings.token,      connections};
+  const MeshIdentity identity{settings.rank,        settings.world_size, settings.generation,
+                              settings.group,       settings.token,      connections,
+                              settings.stripe_bytes};
   const auto begun = trainer_now();
   MeshConnector connector(listener.fd(), identity, *endpoints, *abort, settings.connect_limit);
   auto connected = connector.run();

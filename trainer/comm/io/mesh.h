@@ -70,7 +70,7 @@ struct MeshSettings {
   bool share_memory = true;  ///< with ranks at the same address, where that can be
   /// With each rank at another address, the same on all ranks; 0: as many as `connections_for`.
   std::uint32_t connections = 0;
-  std::size_t stripe_bytes = kStripeBytes;  ///< likewise
+  std::uint32_t stripe_bytes = kStripeBytes;  ///< of each connection; the same on all ranks
   bool check_collectives = false;  ///< compare what all ranks are about to do, before they do it
 };
 

@@ -49,6 +49,7 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
     if (endpoint.rank == identity.rank) count = 0;
     peers_.push_back({name_of(endpoint), std::vector<Line>(count), false});
     missing_ += count;
+    if (endpoint.rank < identity.rank) half_open_max_ += count;
   }
 }
 
@@ -106,7 +107,7 @@ void MeshConnector::for_each_watched(Visit visit) const {
   for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
     const Peer& peer = peers_[rank];
     for (std::uint32_t i = 0; i < peer.lines.size() && !peer.has_last_words; ++i) {
-      if (peer.lines[i].socket.is_open()) visit(Place{rank, i});
+      if (peer.lines[i].socket.is_open() && !peer.lines[i].ended) visit(Place{rank, i});
     }
   }
 }
@@ -184,7 +185,7 @@ void MeshConnector::make_room() {
     return !attempt.dialled && !attempt.over;
   };
   const auto half_open = std::ranges::count_if(attempts_, is_half_open);
-  if (static_cast<std::size_t>(half_open) < kHalfOpenMax) return;
+  if (static_cast<std::size_t>(half_open) < half_open_max_) return;
   give_up(*std::ranges::find_if(attempts_, is_half_open), "too many others");
 }
 
@@ -243,6 +244,7 @@ void MeshConnector::establish(Attempt& attempt) {
   // A rank that dials again has lost the connection that we took for good.
   if (!line(place).socket.is_open()) --missing_;
   line(place).socket = std::move(attempt.socket);
+  line(place).ended = false;
 }
 
 void MeshConnector::on_closed(Place place) {
@@ -258,7 +260,19 @@ void MeshConnector::on_closed(Place place) {
         std::ranges::count_if(peer.lines, [](const Line& l) { return !l.socket.is_open(); }));
     return;
   }
+  // It may have found its mesh complete and gone, and the others are about to be heard of.
+  const bool others_missing =
+      std::ranges::any_of(peer.lines, [](const Line& l) { return !l.socket.is_open(); });
+  if (others_missing) {
+    line(place).ended = true;
+  } else {
+    become_missing(place);
+  }
+}
+
+void MeshConnector::become_missing(Place place) {
   line(place).socket.reset();
+  line(place).ended = false;
   ++missing_;
   redial_later(place, "it closed the connection");
 }
@@ -274,7 +288,13 @@ void MeshConnector::redial_later(Place place, std::string trouble) {
 void MeshConnector::give_up(Attempt& attempt, std::string trouble) {
   attempt.over = true;
   attempt.socket.reset();
-  if (attempt.dialled) redial_later(*attempt.dialled, std::move(trouble));
+  if (!attempt.dialled) return;
+  redial_later(*attempt.dialled, std::move(trouble));
+  // It had not gone because its mesh was complete.
+  const auto rank = attempt.dialled->rank;
+  for (std::uint32_t i = 0; i < peers_[rank].lines.size(); ++i) {
+    if (line({rank, i}).ended) become_missing({rank, i});
+  }
 }
 
 void MeshConnector::sweep(Instant now) {

@@ -19,9 +19,10 @@
 
 namespace dlaunch::comm {
 
-/// Connections that were accepted and have not proved the token; the oldest makes room, so a
-/// crowd of silent strangers cannot keep a rank out, which needs milliseconds only.
-constexpr std::size_t kHalfOpenMax = 512;
+/// Connections that were accepted and have not proved the token, beside one for each that lower
+/// ranks will make; the oldest makes room, so a crowd of silent strangers cannot keep a rank out,
+/// which needs milliseconds only.
+constexpr std::size_t kHalfOpenMax = 128;
 /// A dialled or dialling connection that is slower than this is given up (and dialled again).
 constexpr milliseconds kHandshakeLimit = 5s;
 /// Between two dials of the same rank: doubles from the first to the last.
@@ -63,6 +64,7 @@ class MeshConnector {
   /// One connection: it stands, or it is dialled from the lower rank.
   struct Line {
     FileDescriptor socket;
+    bool ended = false;  ///< closed by the other side before all of its connections stood
     bool under_way = false;
     Instant next;
     milliseconds wait = kRedialFirst;
@@ -99,6 +101,7 @@ class MeshConnector {
   void give_up(Attempt& attempt, std::string trouble);
   /// One that stood and is closed again: the other side dials anew, or we do.
   void on_closed(Place place);
+  void become_missing(Place place);
   void sweep(Instant now);
   [[nodiscard]] CommFailure late() const;
 
@@ -112,7 +115,8 @@ class MeshConnector {
   std::list<Attempt> attempts_;
   std::vector<pollfd> polled_;
   std::vector<Place> watched_;  ///< whose entries are the last of polled_
-  std::uint32_t missing_ = 0;   ///< connections with ranks that have not left again
+  std::size_t half_open_max_ = kHalfOpenMax;
+  std::uint32_t missing_ = 0;  ///< connections with ranks that have not left again
 };
 
 }  // namespace dlaunch::comm

@@ -25,11 +25,10 @@ Moved moved(ssize_t count) {
   if (count > 0) return static_cast<std::size_t>(count);
   if (count == 0) return tl::unexpected(0);
   if (would_block(errno)) return 0;
+  // A connection that had ended before the others were taken over.
+  if (errno == EBADF) return tl::unexpected(0);
   return tl::unexpected(errno);
 }
-
-/// For the end of a rank that said why on another connection than the one that broke.
-constexpr int kLastWordsMilliseconds = 100;
 
 }  // namespace
 
@@ -90,11 +89,12 @@ Moved TcpLink::receive_adding(std::span<float> into) {
 Moved TcpLink::peek(std::span<std::byte> bytes) {
   Turn turn = in_;
   std::size_t seen = 0;
-  while (seen < bytes.size()) {
+  // A connection's second turn lies behind its first, which stays.
+  while (seen < bytes.size() && (seen == 0 || turn.connection != in_.connection)) {
     const std::size_t wanted = std::min(bytes.size() - seen, turn.left);
     const auto count =
         moved(::recv(fd_of(turn), bytes.data() + seen, wanted, MSG_PEEK | MSG_DONTWAIT));
-    if (!count && seen == 0) return count;
+    if (!count && (seen == 0 || has_several_connections())) return count;
     seen += count.value_or(0);
     if (count.value_or(0) < wanted) break;
     move_on(turn, wanted);
@@ -105,18 +105,13 @@ Moved TcpLink::peek(std::span<std::byte> bytes) {
 /// The other side's end is seen where its next bytes would come: what it said before comes first
 /// there.
 void TcpLink::add_polls(Wants wants, std::vector<pollfd>& polls) const {
-  const int in = fd_of(in_), out = fd_of(out_);
+  const int out = fd_of(out_);
+  const int in = fd_of(in_) < 0 ? fd() : fd_of(in_);
   short events = POLLRDHUP;
   if (wants.receive) events |= POLLIN;
   if (wants.send && in == out) events |= POLLOUT;
   polls.push_back({in, events, 0});
   if (wants.send && in != out) polls.push_back({out, POLLOUT, 0});
-}
-
-void TcpLink::await_last_words() const {
-  if (others_.empty()) return;  // they came before the end
-  pollfd next{fd_of(in_), POLLIN, 0};
-  static_cast<void>(::poll(&next, 1, kLastWordsMilliseconds));
 }
 
 }  // namespace dlaunch::comm

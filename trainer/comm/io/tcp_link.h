@@ -13,7 +13,7 @@ namespace dlaunch::comm {
 
 /// What one connection carries before the next has its turn: several fit into what a socket keeps,
 /// so that all connections are busy at the same time.
-constexpr std::size_t kStripeBytes = std::size_t{128} << 10;
+constexpr std::uint32_t kStripeBytes = 128U << 10U;
 
 /// Where networks limit each connection (clouds do, and long ways with small windows), several
 /// carry more than one. Bytes have one order all the same: turns are fixed, so nothing is said
@@ -34,7 +34,7 @@ class TcpLink final : public Link {
   [[nodiscard]] bool can_move(Wants /*wants*/) const override { return false; }
   [[nodiscard]] bool begin_wait(Wants /*wants*/) override { return true; }
   void end_wait(short /*happened*/) override {}
-  void await_last_words() const override;
+  [[nodiscard]] bool has_several_connections() const override { return !others_.empty(); }
   [[nodiscard]] bool is_shared_memory() const override { return false; }
 
  private:

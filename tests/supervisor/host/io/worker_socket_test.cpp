@@ -52,14 +52,14 @@ TEST(WorkerSocket, WhatAKilledAgentLeftIsRemovedAndNothingElse) {
   const auto inside = base.text() + "/worker-1-0.sock";
   for (const auto& path : {first, second, of_other, inside}) leave_socket(path);
   std::ofstream(base.text() + "/pid") << "1";
-  remove_worker_sockets(mine);
-  remove_worker_sockets(base.text());
+  remove_sockets_of(mine);
+  remove_sockets_of(base.text());
   EXPECT_FALSE(std::filesystem::exists(first));
   EXPECT_FALSE(std::filesystem::exists(second));
   EXPECT_FALSE(std::filesystem::exists(inside));
   EXPECT_TRUE(std::filesystem::exists(of_other));
   EXPECT_TRUE(std::filesystem::exists(base.text() + "/pid"));
-  remove_worker_sockets(other);
+  remove_sockets_of(other);
   EXPECT_FALSE(std::filesystem::exists(of_other));
 }
 
