@@ -14,6 +14,7 @@
 #include "base/io/descriptor_limit.h"
 #include "protocol/limits.h"
 #include "tests/rendezvous/io/dialer.h"
+#include "tests/rendezvous/io/trickle.h"
 
 namespace dlaunch::rendezvous {
 namespace {
@@ -150,6 +151,55 @@ TEST_F(TlsServerTest, ABeatAfterOtherWordsAnswersTheNextFrameOrGoesWithTheNextBe
   server_->send({HostId{2}}, beat());
   ASSERT_TRUE(run_until([&] { return agent->received.size() == 4; })) << "it is silent";
   EXPECT_TRUE(agent->received[3].has_beat());
+}
+
+/// A heartbeat whose record has about so many bytes.
+AgentFrame heartbeat_of(std::size_t bytes) {
+  AgentFrame frame;
+  frame.mutable_heartbeat();
+  frame.set_job(std::string(bytes, 'x'));
+  return frame;
+}
+
+TEST_F(TlsServerTest, NoFrameIsLeftLyingHoweverTheBytesCome) {
+  start();
+  for (const std::size_t piece : {1U, 5U, 1000U, 4096U}) {
+    SCOPED_TRACE(piece);
+    const auto wire = std::make_shared<Trickle>(context_, port_, piece);
+    auto agent = std::make_shared<Dialer>(context_, psk_identity(kJob, HostId{1}),
+                                          host_key(secret_, HostId{1}));
+    agent->start(wire->start());
+    ASSERT_TRUE(run_until([&] { return agent->connected; }));
+    frames_.clear();
+    agent->send(hello(HostId{1}));
+    // Around what the server reads at a time: 1,024 bytes with the record's head and tail.
+    for (std::size_t size = 950; size < 1020; size += 3) agent->send(heartbeat_of(size));
+    ASSERT_TRUE(run_until([&] { return frames_.size() == 25; })) << frames_.size();
+  }
+}
+
+TEST_F(TlsServerTest, WhatComesWithTheEndOfTheHandshakeOrOfTheConnectionIsHeard) {
+  start();
+  const auto wire = std::make_shared<Trickle>(context_, port_, 4096);
+  auto agent = std::make_shared<Dialer>(context_, psk_identity(kJob, HostId{1}),
+                                        host_key(secret_, HostId{1}));
+  wire->hold_from_the_answer_on();
+  agent->start(wire->start());
+  ASSERT_TRUE(run_until([&] { return agent->connected && wire->held() > 0; }));
+  const auto finished = wire->held();
+  agent->send(hello(HostId{1}));
+  agent->send(heartbeat_of(10));
+  ASSERT_TRUE(run_until([&] { return wire->held() > finished + 60; }));
+  wire->release();
+  ASSERT_TRUE(run_until([&] { return frames_.size() == 2; })) << "with the handshake's last bytes";
+  wire->hold();
+  agent->send(heartbeat_of(20));
+  agent->send(heartbeat_of(2000));
+  ASSERT_TRUE(run_until([&] { return wire->held() > 2000; }));
+  wire->release();
+  wire->end();
+  ASSERT_TRUE(run_until([&] { return !closed_.empty(); }));
+  EXPECT_EQ(frames_.size(), 4U) << "before the end";
 }
 
 TEST_F(TlsServerTest, AWrongKeyIsRefusedOnBothSides) {
