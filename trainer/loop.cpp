@@ -226,7 +226,7 @@ class Loop {
   double fail(const Error& error) {
     const bool memory = error.code == std::errc::not_enough_memory;
     return fail(Failed{memory ? FailingCategory::out_of_memory : FailingCategory::user_error,
-                       error.text()});
+                       error.text(), error.code == std::errc::io_error});
   }
   /// Only this rank knows of it. What it has started is ended first: until then it would be reduced
   /// into memory that goes with this loop.

@@ -94,6 +94,9 @@ struct Finished {
 struct Failed {
   protocol::worker::FailingCategory category{};
   std::string reason;
+  /// A device or its driver is broken: no category says so, but the process's last words do, by
+  /// which the job knows such faults.
+  bool broken_device = false;
 };
 using Outcome = std::variant<Finished, comm::CommFailure, Failed>;
 

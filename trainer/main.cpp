@@ -10,6 +10,7 @@
 #include "trainer/io/agent_link.h"
 #include "trainer/io/environment.h"
 #include "trainer/io/machine.h"
+#include "trainer/model/device.h"
 #include "trainer/worker.h"
 
 namespace dlaunch::trainer {
@@ -47,6 +48,7 @@ int run_by_hand(std::span<char* const> words) {
 int run_for_agent() {
   keep_freed_memory();
   allow_many_descriptors();
+  prepare_environment_for_devices();
   std::signal(SIGPIPE, SIG_IGN);  // a reader of our output that is gone is no reason to stop
   const auto environment = read_environment();
   if (!environment) {

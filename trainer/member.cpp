@@ -13,6 +13,7 @@
 #include "trainer/comm/lanes.h"
 #include "trainer/io/machine.h"
 #include "trainer/model/definition.h"
+#include "trainer/model/device.h"
 #include "trainer/model/library.h"
 
 namespace dlaunch::trainer {
@@ -30,6 +31,13 @@ tl::unexpected<Member::Trouble> data_trouble(const Error& error) {
   const bool wrong = error.code == std::errc::invalid_argument;
   return trouble(wrong ? FailingCategory::config_error : FailingCategory::user_error,
                  wrong ? error.doing : error.text());
+}
+
+tl::unexpected<Member::Trouble> device_trouble(const Error& error) {
+  const bool unprepared = error.code == std::errc::no_such_device;
+  return tl::unexpected<Member::Trouble>(
+      Failed{unprepared ? FailingCategory::config_error : FailingCategory::user_error, error.doing,
+             error.code == std::errc::io_error});
 }
 
 /// That there is something to validate on, where that is wanted.
@@ -80,8 +88,16 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
                    placement.error().text());
   }
   set_threads(settings->threads);
-  return std::unique_ptr<Member>(
-      new Member(assigned, *settings, std::move(*data), std::move(*placement)));
+  if (const auto used = use_device(settings->device, assign.local_rank); !used) {
+    return device_trouble(used.error());
+  }
+  try {
+    return std::unique_ptr<Member>(
+        new Member(assigned, *settings, std::move(*data), std::move(*placement)));
+  } catch (const std::exception& error) {  // the first memory of a device
+    return device_trouble({std::make_error_code(std::errc::io_error),
+                           "making the model: " + std::string(error.what())});
+  }
 }
 
 Member::Member(const Assigned& assigned, TrainerSettings settings, TrainingData data,
@@ -147,7 +163,9 @@ Result<void> Member::check_ids() const {
 }
 
 std::string Member::numerics() const {
-  return numeric_library() + ", " + processor_name() + ", " + std::to_string(settings_.threads) +
+  const auto& device = device_name();
+  return numeric_library() + ", " + (device.empty() ? "" : device + ", ") + processor_name() +
+         ", " + std::to_string(settings_.threads) +
          (settings_.threads == 1 ? " thread" : " threads");
 }
 
@@ -258,7 +276,7 @@ std::string Member::sentence() const {
          std::to_string(mine.first + mine.count - 1) + " of " +
          std::to_string(settings_.logical_batches) + ", " + std::to_string(parameters) +
          " parameters, " + std::to_string(data_.tokens().size()) + " tokens (" + data_.format() +
-         "), " + numeric_library();
+         "), " + numeric_library() + (device_sentence().empty() ? "" : ", " + device_sentence());
 }
 
 }  // namespace dlaunch::trainer

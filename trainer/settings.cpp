@@ -159,6 +159,13 @@ void read_top(const json& object, TrainerSettings& settings, std::vector<std::st
   } else if (precision != "fp32") {
     reader.complain("precision", "“" + precision + "” is neither fp32 nor bf16");
   }
+  std::string device = "cpu";
+  reader.text("device", device);
+  if (device == "cuda") {
+    settings.device = Device::cuda;
+  } else if (device != "cpu") {
+    reader.complain("device", "“" + device + "” is neither cpu nor cuda");
+  }
   reader.whole("shard_size", settings.shard_size, 0, comm::kWorldSizeMax);
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);

@@ -33,6 +33,9 @@ enum class Precision {
   bf16,  ///< products in bfloat16; weights, sums, norms and the loss in single precision
 };
 
+/// Where the model computes.
+enum class Device { cpu, cuda };
+
 enum class Strategy {
   ddp,   ///< every rank keeps the whole state
   fsdp,  ///< every rank keeps a share of it
@@ -42,6 +45,7 @@ enum class Strategy {
 struct TrainerSettings {
   Strategy strategy = Strategy::ddp;
   Precision precision = Precision::fp32;
+  Device device = Device::cpu;
   bool activation_checkpointing = false;  ///< keep a block's input and run it again backward
   bool check_collectives = false;  ///< compare what all ranks are about to do before they do it
   std::uint32_t connections = 0;   ///< TCP, with each rank of another host; 0: by the world size

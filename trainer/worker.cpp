@@ -161,7 +161,9 @@ class Worker {
 
   int fail(const Failed& failed) {
     std::fprintf(stderr, "dlaunch-trainer: %s\n", failed.reason.c_str());
-    link_.send(generation_, message::Failing{failed.category, failed.reason, {}});
+    if (!failed.broken_device) {
+      link_.send(generation_, message::Failing{failed.category, failed.reason, {}});
+    }
     static_cast<void>(link_.leave(kLeaveLimit));
     exit_code_ = kExitFailed;
     return kExitFailed;
@@ -182,8 +184,9 @@ class Worker {
   /// Measured once in the life of the process.
   const Rates& rates() {
     if (!rates_) {
+      const auto& settings = member_->settings();
       rates_ = Rates{measure_gemm_flops_per_second(),
-                     peak_flops_per_second(member_->settings().threads)};
+                     settings.device == Device::cpu ? peak_flops_per_second(settings.threads) : 0};
     }
     return *rates_;
   }

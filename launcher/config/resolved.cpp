@@ -107,6 +107,7 @@ void write_trainer(Writer& writer, const TrainerSection& trainer) {
   writer.raw("clip", number(trainer.clip));
   writer.raw("betas", "[" + number(trainer.betas[0]) + ", " + number(trainer.betas[1]) + "]");
   writer.text("precision", trainer.precision);
+  writer.text("device", trainer.device);
   writer.flag("activation_checkpointing", trainer.activation_checkpointing);
   if (trainer.strategy != "ddp") writer.flag("prefetch", trainer.prefetch);
   writer.whole_if("shard_size", trainer.shard_size);

@@ -43,6 +43,7 @@ struct TrainerSection {
   double clip = 1.0;
   std::array<double, 2> betas{0.9, 0.95};
   std::string precision = "fp32";
+  std::string device = "cpu";
   bool activation_checkpointing = false;
   bool prefetch = true;
   bool check_collectives = false;

@@ -148,6 +148,7 @@ void read_trainer(Section section, TrainerSection& trainer, const TrainContext& 
   section.real("clip", trainer.clip, 0, 1e30, "a number from 0 (no clipping) to 1e30");
   read_betas(section, trainer);
   section.choice("precision", trainer.precision, {"fp32", "bf16"}, {});
+  section.choice("device", trainer.device, {"cpu", "cuda"}, {});
   section.flag("activation_checkpointing", trainer.activation_checkpointing);
   section.flag("prefetch", trainer.prefetch);
   section.flag("check_collectives", trainer.check_collectives);

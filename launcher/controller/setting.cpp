@@ -93,6 +93,7 @@ std::string trainer_settings(const config::TrainFile& train) {
                              {"clip", trainer.clip},
                              {"betas", trainer.betas},
                              {"precision", trainer.precision},
+                             {"device", trainer.device},
                              {"activation_checkpointing", trainer.activation_checkpointing},
                              {"prefetch", trainer.prefetch},
                              {"shard_size", trainer.shard_size},

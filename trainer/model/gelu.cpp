@@ -1,6 +1,7 @@
 #include "trainer/model/gelu.h"
 
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/gelu.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <cstddef>
@@ -33,6 +34,8 @@ struct Gelu : torch::autograd::Function<Gelu> {
 
 }  // namespace
 
-at::Tensor tanh_gelu(const at::Tensor& input) { return Gelu::apply(input); }
+at::Tensor tanh_gelu(const at::Tensor& input) {
+  return input.is_cpu() ? Gelu::apply(input) : at::gelu(input, "tanh");
+}
 
 }  // namespace dlaunch::trainer

@@ -6,12 +6,14 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/version.h>
 
 #include <algorithm>
 
 #include "base/time.h"
 #include "trainer/io/clock.h"
+#include "trainer/model/staging.h"
 
 namespace dlaunch::trainer {
 
@@ -26,18 +28,21 @@ std::string numeric_library() {
 }
 
 double measure_gemm_flops_per_second() {
-  constexpr std::int64_t kSide = 512;
   constexpr int kTries = 5;
+  const auto device = place().device;
+  const std::int64_t side = device.is_cpu() ? 512 : 4096;
   const c10::InferenceMode no_gradients;
-  const auto left = at::ones({kSide, kSide});
-  const auto right = at::ones({kSide, kSide});
+  const auto left = at::ones({side, side}, device);
+  const auto right = at::ones({side, side}, device);
   auto best = nanoseconds::max();
   for (int i = 0; i < kTries; ++i) {
     const auto begun = trainer_now();
     const auto product = at::mm(left, right);
+    if (!device.is_cpu())
+      c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
     best = std::min(best, trainer_now() - begun);
   }
-  return 2.0 * kSide * kSide * kSide / to_seconds(best);
+  return 2.0 * static_cast<double>(side * side * side) / to_seconds(best);
 }
 
 }  // namespace dlaunch::trainer

@@ -46,6 +46,11 @@ class Model {
   [[nodiscard]] virtual Result<void> backward_unit(std::size_t unit, std::size_t slot,
                                                    std::span<float> gradients,
                                                    const Ready& ready) = 0;
+  /// The unit's values are in place, others than before; said before the first pass that reads
+  /// them. A model that keeps copies makes new ones.
+  virtual void values_changed(std::size_t unit) { static_cast<void>(unit); }
+  /// They are about to go, until values_changed says that they are back.
+  virtual void values_gone(std::size_t unit) { static_cast<void>(unit); }
   /// As forward_unit where no backward pass follows: a model may then keep nothing for it.
   [[nodiscard]] virtual Result<void> evaluate_unit(std::size_t unit, std::size_t slot,
                                                    const Batch& batch) {

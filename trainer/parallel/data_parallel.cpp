@@ -14,6 +14,7 @@ DataParallel::DataParallel(EngineHands hands)
 
 EngineResult<void> DataParallel::compute(ExactSum& losses) {
   reducer_.begin_step(mine_.count);
+  announce_values();
   for (std::uint32_t i = 0; i < mine_.count; ++i) {
     const auto batch = hands_.batch(0, mine_.first + i);
     hands_.entered("forward");
@@ -35,7 +36,14 @@ EngineResult<void> DataParallel::compute(ExactSum& losses) {
   return {};
 }
 
+void DataParallel::announce_values() {
+  for (std::size_t unit = 0; unit < hands_.layout.units.size(); ++unit) {
+    hands_.model.values_changed(unit);
+  }
+}
+
 EngineResult<void> DataParallel::validate(std::uint32_t micro_batches, ExactSum& losses) {
+  announce_values();
   const auto ranks = hands_.communicator.world_size();
   for (auto i = hands_.communicator.rank().value; i < micro_batches; i += ranks) {
     if (hands_.abort.is_set()) return tl::unexpected<EngineTrouble>(Aborted{});

@@ -19,6 +19,9 @@ class DataParallel final : public GradientEngine {
   [[nodiscard]] ParameterBytes gathered() const override { return {}; }
 
  private:
+  /// The optimizer has changed all values since the last pass.
+  void announce_values();
+
   const EngineHands hands_;
   const comm::TreeNode mine_;
   GradientReducer reducer_;

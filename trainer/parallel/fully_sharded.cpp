@@ -176,6 +176,7 @@ EngineResult<void> FullySharded::await_gathered(std::span<const std::size_t> uni
     auto& ticket = units_[unit].gathering;
     if (!ticket) continue;
     if (auto done = wait(copy(), *std::exchange(ticket, std::nullopt)); !done) return done;
+    hands_.model.values_changed(unit);
   }
   return {};
 }
@@ -185,6 +186,7 @@ void FullySharded::drop_all_but(std::span<const std::size_t> units) {
     auto& shared = units_[unit];
     if (!shared.present || shared.gathering || contains(units, unit)) continue;
     shared.present = false;
+    hands_.model.values_gone(unit);
     release(values_, unit);
     gathered_.now -= part(values_, unit).size_bytes();
   }

@@ -57,6 +57,7 @@ betas = [0.8, 0.99]
 activation_checkpointing = true
 weights = "~/gpt2.safetensors"
 precision = "bf16"
+device = "cuda"
 check_collectives = true
 connections = 2
 reduction = "ordered"
@@ -126,6 +127,7 @@ TEST(TrainFile, ReadsEveryKeyOfTheTrainer) {
                                            0.5,
                                            {0.8, 0.99},
                                            "bf16",
+                                           "cuda",
                                            true,
                                            true,
                                            true,

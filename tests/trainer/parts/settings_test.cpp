@@ -111,6 +111,7 @@ TEST(Settings, AllProblemsAreNamedAtOnce) {
 TEST(Settings, WhatCannotBeIsRefused) {
   EXPECT_THAT(why_refused("strategy", "zero"), HasSubstr("none of ddp, fsdp and hsdp"));
   EXPECT_THAT(why_refused("precision", "fp8"), HasSubstr("neither fp32 nor bf16"));
+  EXPECT_THAT(why_refused("device", "gpu"), HasSubstr("neither cpu nor cuda"));
   EXPECT_THAT(why_refused("shard_size", 5000), HasSubstr("shard_size must be"));
   EXPECT_THAT(why_refused("clip", -1), HasSubstr("clip must be"));
   EXPECT_THAT(why_refused("threads", 0), HasSubstr("threads must be"));

@@ -1,0 +1,130 @@
+// The whole loop on GPT-2, with a device that is played within the host's memory.
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/trainer/comm/mesh_fixture.h"
+#include "trainer/loop.h"
+#include "trainer/model/definition.h"
+#include "trainer/model/library.h"
+#include "trainer/model/staging.h"
+#include "trainer/numbers.h"
+
+namespace dlaunch::trainer {
+namespace {
+
+class NoSaver final : public Saver {
+ public:
+  Result<void> start(const TrainingState&) override { return {}; }
+  Result<void> finish() override { return {}; }
+  Result<void> trouble() const override { return {}; }
+  std::optional<std::uint64_t> newest() const override { return std::nullopt; }
+};
+
+struct Seen final : Observer {
+  void entered(std::string_view) override {}
+  void completed(const StepFigures& figures) override {
+    losses.push_back(figures.loss);
+    norms.push_back(figures.norm);
+  }
+  void validated(std::uint64_t step, double loss) override { validations[step] = loss; }
+  std::vector<double> losses, norms;
+  std::map<std::uint64_t, double> validations;
+};
+
+struct OfRank {
+  std::vector<double> losses, norms;
+  std::map<std::uint64_t, double> validations;
+  std::vector<float> values;
+  friend bool operator==(const OfRank&, const OfRank&) = default;
+};
+
+class StagedLoop : public testing::Test {
+ protected:
+  StagedLoop() {
+    set_threads(1);
+    settings_.steps = 4;
+    settings_.logical_batches = 4;
+    settings_.micro_batch = 2;
+    settings_.learning_rate = 1e-2;
+    settings_.model = {2, 16, 2, 8, 256};
+    settings_.data.validation_per_mille = 200;
+    settings_.validate_every_steps = 2;
+    for (int i = 0; i < 8'000; ++i) text_.push_back(static_cast<std::byte>(mix(i) & 0x3f));
+  }
+  ~StagedLoop() override { set_place({}); }
+
+  std::vector<OfRank> train_on(std::uint32_t ranks, const Place& place) {
+    set_place(place);
+    std::vector<OfRank> results(ranks);
+    comm::TestMesh mesh(ranks);
+    mesh.run([&](comm::Communicator& communicator) {
+      const auto rank = communicator.rank().value;
+      auto placement =
+          Placement::make(settings_, layout_of(settings_.model), ranks, communicator.rank());
+      ASSERT_TRUE(placement);
+      const TokenView data(text_, 1);
+      const DataOrder order(settings_, data.size());
+      TrainingState state(placement->kept().count);
+      fill_first_values(placement->kept(), settings_.seed, state.values.values());
+      const auto model =
+          make_model(settings_, placement->whole(), placement->model_values(state.values.values()));
+      Mailbox mailbox(Generation{1});
+      NoSaver saver;
+      Seen seen;
+      std::unique_ptr<comm::Communicator> copy, copies;
+      const auto& sharing = placement->sharing();
+      if (settings_.strategy == Strategy::hsdp) {
+        copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
+        copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
+      }
+      Training training{settings_,    *placement,        order,   data,  state, *model,
+                        communicator, *mesh.abort(rank), mailbox, saver, seen,  copy.get(),
+                        copies.get()};
+      const auto outcome = train(training);
+      EXPECT_TRUE(std::holds_alternative<Finished>(outcome));
+      results[rank] = {seen.losses,
+                       seen.norms,
+                       seen.validations,
+                       {state.values.values().begin(), state.values.values().end()}};
+    });
+    return results;
+  }
+
+  void expect_the_same(std::uint32_t ranks) {
+    const auto direct = train_on(ranks, {});
+    const auto staged = train_on(ranks, {at::kCPU, true, 500});
+    EXPECT_EQ(direct[0].losses.size(), 4u);
+    EXPECT_EQ(direct[0].validations.size(), 2u);
+    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
+      EXPECT_TRUE(direct[rank] == staged[rank]) << "rank " << rank << " of " << ranks;
+    }
+  }
+
+  TrainerSettings settings_;
+  std::vector<std::byte> text_;
+};
+
+TEST_F(StagedLoop, EndsWithTheBitsOfTheDirectWayWhereEachRankKeepsAll) {
+  for (const std::uint32_t ranks : {1u, 3u}) expect_the_same(ranks);
+}
+
+TEST_F(StagedLoop, EndsWithTheBitsOfTheDirectWayWhereRanksShareTheState) {
+  settings_.strategy = Strategy::fsdp;
+  for (const bool prefetch : {true, false}) {
+    settings_.prefetch = prefetch;
+    settings_.activation_checkpointing = prefetch;
+    for (const std::uint32_t ranks : {1u, 2u, 3u}) expect_the_same(ranks);
+  }
+}
+
+TEST_F(StagedLoop, EndsWithTheBitsOfTheDirectWayWhereCopiesAreShared) {
+  settings_.strategy = Strategy::hsdp;
+  settings_.shard_size = 2;
+  settings_.precision = Precision::bf16;
+  expect_the_same(4);
+}
+
+}  // namespace
+}  // namespace dlaunch::trainer
