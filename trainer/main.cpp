@@ -10,7 +10,7 @@
 #include "trainer/io/agent_link.h"
 #include "trainer/io/environment.h"
 #include "trainer/io/machine.h"
-#include "trainer/model/device.h"
+#include "trainer/model/io/device.h"
 #include "trainer/worker.h"
 
 namespace dlaunch::trainer {

@@ -13,7 +13,7 @@
 #include "trainer/comm/lanes.h"
 #include "trainer/io/machine.h"
 #include "trainer/model/definition.h"
-#include "trainer/model/device.h"
+#include "trainer/model/io/device.h"
 #include "trainer/model/library.h"
 
 namespace dlaunch::trainer {

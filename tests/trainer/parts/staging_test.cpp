@@ -11,7 +11,7 @@
 
 #include "trainer/flat_array.h"
 #include "trainer/model/definition.h"
-#include "trainer/model/device.h"
+#include "trainer/model/io/device.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {

@@ -46,21 +46,28 @@ FakeWorker::FakeWorker(Generation generation, Rank rank, std::uint32_t world_siz
 
 void FakeWorker::start(Generation generation, Rank rank, std::uint32_t world_size,
                        const std::string& socket) {
-  const std::vector<std::string> variables{"PATH=/usr/bin:/bin",
-                                           "DLAUNCH_SOCKET=" + socket,
-                                           "DLAUNCH_JOB=job",
-                                           "DLAUNCH_GENERATION=" + std::to_string(generation.value),
-                                           "DLAUNCH_DATA_ADDRESS=127.0.0.1",
-                                           "RANK=" + std::to_string(rank.value),
-                                           "LOCAL_RANK=" + std::to_string(rank.value),
-                                           "WORLD_SIZE=" + std::to_string(world_size),
-                                           "LOCAL_WORLD_SIZE=" + std::to_string(world_size)};
+  std::vector<std::string> variables{"PATH=/usr/bin:/bin",
+                                     "DLAUNCH_SOCKET=" + socket,
+                                     "DLAUNCH_JOB=job",
+                                     "DLAUNCH_GENERATION=" + std::to_string(generation.value),
+                                     "DLAUNCH_DATA_ADDRESS=127.0.0.1",
+                                     "RANK=" + std::to_string(rank.value),
+                                     "LOCAL_RANK=" + std::to_string(rank.value),
+                                     "WORLD_SIZE=" + std::to_string(world_size),
+                                     "LOCAL_WORLD_SIZE=" + std::to_string(world_size)};
+  for (const char* name : {"LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES"}) {
+    const char* const value = std::getenv(name);
+    if (value != nullptr) variables.push_back(std::string(name) + "=" + value);
+  }
   std::vector<char*> environment;
   for (const auto& variable : variables) environment.push_back(const_cast<char*>(variable.c_str()));
   environment.push_back(nullptr);
   const FileDescriptor log(
       ::open(output_.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
-  std::array<char*, 2> arguments{const_cast<char*>(DLAUNCH_TRAINER_BINARY), nullptr};
+  // A test that was copied to another machine names its trainer.
+  const char* const elsewhere = std::getenv("DLAUNCH_TEST_TRAINER");
+  std::array<char*, 2> arguments{
+      const_cast<char*>(elsewhere != nullptr ? elsewhere : DLAUNCH_TRAINER_BINARY), nullptr};
   pid_ = ::fork();
   if (pid_ == 0) {
     ::dup2(log.get(), 1);

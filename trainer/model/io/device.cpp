@@ -1,5 +1,5 @@
 // CUDA is reached by name only, so that one trainer serves hosts with and without it.
-#include "trainer/model/device.h"
+#include "trainer/model/io/device.h"
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
