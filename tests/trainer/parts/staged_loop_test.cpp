@@ -2,7 +2,9 @@
 #include <ATen/core/Tensor.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
 #include "tests/trainer/comm/mesh_fixture.h"
 #include "trainer/loop.h"
@@ -31,6 +33,39 @@ struct Seen final : Observer {
   void validated(std::uint64_t step, double loss) override { validations[step] = loss; }
   std::vector<double> losses, norms;
   std::map<std::uint64_t, double> validations;
+};
+
+/// Notes which units' values a device would have to hold.
+class Watched final : public Model {
+ public:
+  explicit Watched(std::unique_ptr<Model> model) : model_(std::move(model)) {}
+  std::size_t units() const override { return model_->units(); }
+  double flops_per_token() const override { return model_->flops_per_token(); }
+  Result<double> loss(std::size_t slot) override { return model_->loss(slot); }
+  Result<void> forward_unit(std::size_t unit, std::size_t slot, const Batch& batch) override {
+    return model_->forward_unit(unit, slot, batch);
+  }
+  Result<void> evaluate_unit(std::size_t unit, std::size_t slot, const Batch& batch) override {
+    return model_->evaluate_unit(unit, slot, batch);
+  }
+  Result<void> backward_unit(std::size_t unit, std::size_t slot, std::span<float> gradients,
+                             const Ready& ready) override {
+    return model_->backward_unit(unit, slot, gradients, ready);
+  }
+  void values_changed(std::size_t unit) override {
+    there.insert(unit);
+    most = std::max(most, there.size());
+    model_->values_changed(unit);
+  }
+  void values_gone(std::size_t unit) override {
+    there.erase(unit);
+    model_->values_gone(unit);
+  }
+  std::set<std::size_t> there;
+  std::size_t most = 0;
+
+ private:
+  std::unique_ptr<Model> model_;
 };
 
 struct OfRank {
@@ -68,8 +103,8 @@ class StagedLoop : public testing::Test {
       const DataOrder order(settings_, data.size());
       TrainingState state(placement->kept().count);
       fill_first_values(placement->kept(), settings_.seed, state.values.values());
-      const auto model =
-          make_model(settings_, placement->whole(), placement->model_values(state.values.values()));
+      Watched model(make_model(settings_, placement->whole(),
+                               placement->model_values(state.values.values())));
       Mailbox mailbox(Generation{1});
       NoSaver saver;
       Seen seen;
@@ -79,11 +114,14 @@ class StagedLoop : public testing::Test {
         copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
         copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
       }
-      Training training{settings_,    *placement,        order,   data,  state, *model,
+      Training training{settings_,    *placement,        order,   data,  state, model,
                         communicator, *mesh.abort(rank), mailbox, saver, seen,  copy.get(),
                         copies.get()};
       const auto outcome = train(training);
       EXPECT_TRUE(std::holds_alternative<Finished>(outcome));
+      const bool keeps_all = settings_.strategy == Strategy::ddp;
+      EXPECT_EQ(model.there.size(), keeps_all ? model.units() : 0) << "what is not kept is gone";
+      EXPECT_EQ(model.most, keeps_all ? model.units() : 2) << "the head, and what it borrows";
       results[rank] = {seen.losses,
                        seen.norms,
                        seen.validations,
