@@ -96,7 +96,7 @@ tl::expected<std::unique_ptr<Member>, Member::Trouble> Member::prepare(
         new Member(assigned, *settings, std::move(*data), std::move(*placement)));
   } catch (const std::exception& error) {  // the first memory of a device
     return device_trouble({std::make_error_code(std::errc::io_error),
-                           "making the model: " + std::string(error.what())});
+                           "making the model: " + first_line(error.what())});
   }
 }
 
@@ -259,6 +259,8 @@ comm::TreeNode Member::micro_batches() const {
   const auto& assign = assigned_.assign;
   return comm::micro_batches_of_rank(settings_.logical_batches, assign.world_size, assign.rank);
 }
+
+void Member::abandon_model() { static_cast<void>(model_.release()); }
 
 double Member::flops_per_step() const {
   const auto tokens =

@@ -54,6 +54,8 @@ class Member {
   [[nodiscard]] double flops_per_step() const;
   /// What was restored was computed with something else than this rank has; empty: with the same.
   [[nodiscard]] const std::string& differs() const { return differs_; }
+  /// Leaves its memory to the end of the process: giving it back would ask a device that is broken.
+  void abandon_model();
   /// "rank 1 of 4: micro-batches 2 to 3 of 8, 1072384 parameters, 4404412 tokens (text),
   /// torch 2.11.0, AVX2"
   [[nodiscard]] std::string sentence() const;

@@ -163,6 +163,8 @@ class Worker {
     std::fprintf(stderr, "dlaunch-trainer: %s\n", failed.reason.c_str());
     if (!failed.broken_device) {
       link_.send(generation_, message::Failing{failed.category, failed.reason, {}});
+    } else if (member_) {
+      member_->abandon_model();
     }
     static_cast<void>(link_.leave(kLeaveLimit));
     exit_code_ = kExitFailed;

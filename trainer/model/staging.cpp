@@ -50,11 +50,6 @@ void set_place(const Place& place) { stored_place() = place; }
 bool was_used() { return used; }
 void note_use() { used = true; }
 
-std::string first_line(std::string text) {
-  text.resize(std::min(text.find('\n'), text.size()));
-  return text;
-}
-
 Staging::Staging(const ParameterLayout& layout, std::span<const float> values, const Place& place)
     : layout_(layout), values_(values), place_(place) {
   DL_CHECK(place_.piece_values > 0, "copies have a size");

@@ -9,7 +9,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "trainer/model/parameters.h"
@@ -31,9 +30,6 @@ void set_place(const Place& place);
 /// A model was made in this process.
 [[nodiscard]] bool was_used();
 void note_use();
-
-/// What a library says in many lines is said in the first.
-[[nodiscard]] std::string first_line(std::string text);
 
 /// Used by one thread. What LibTorch throws passes through.
 class Staging {

@@ -11,6 +11,7 @@
 #include <string_view>
 #include <utility>
 
+#include "trainer/model/io/device.h"
 #include "trainer/model/staging.h"
 
 namespace dlaunch::trainer {

@@ -459,5 +459,18 @@ TEST_F(LoopTest, ASaveThatFailedInTheBackgroundIsFoundAtTheNextBoundary) {
   EXPECT_EQ(results[0].losses.size(), 1u);
 }
 
+TEST_F(LoopTest, ADeviceThatBreaksIsToldApartFromAMistakeOfTheUsers) {
+  for (const auto code : {std::errc::io_error, std::errc::invalid_argument}) {
+    const auto results = train_on(1, [&](std::uint32_t, auto&, auto& model, auto&&...) {
+      model.after_backward = [code] { return failure(code, "computing the gradient: it broke"); };
+    });
+    const auto* failed = std::get_if<Failed>(&results[0].outcome);
+    ASSERT_TRUE(failed);
+    EXPECT_EQ(failed->category, worker::FailingCategory::user_error);
+    EXPECT_EQ(failed->broken_device, code == std::errc::io_error);
+    EXPECT_THAT(failed->reason, testing::HasSubstr("it broke"));
+  }
+}
+
 }  // namespace
 }  // namespace dlaunch::trainer

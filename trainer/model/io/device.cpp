@@ -5,6 +5,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <exception>
@@ -171,6 +172,11 @@ Result<void> use_device(Device device, std::uint32_t local_rank) {
   now.sentence =
       "device " + std::to_string(index) + " of " + std::to_string(*devices) + ", " + now.name;
   return {};
+}
+
+std::string first_line(std::string text) {
+  text.resize(std::min(text.find('\n'), text.size()));
+  return text;
 }
 
 const std::string& device_name() { return in_use().name; }

@@ -25,6 +25,9 @@ void prepare_environment_for_devices();
 /// "device 1 of 8, NVIDIA H200, CUDA 13.0, cuBLAS 13.1.0"; empty on the CPU.
 [[nodiscard]] const std::string& device_sentence();
 
+/// LibTorch tells more in further lines, where it was thrown among them.
+[[nodiscard]] std::string first_line(std::string text);
+
 /// Loads the CUDA half of LibTorch from `folder` into this process, with all that it needs.
 [[nodiscard]] Result<void> load_cuda_half(const std::string& folder);
 
