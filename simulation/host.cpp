@@ -13,6 +13,7 @@ constexpr nanoseconds kTakeOverTime = 60ms;  // an older holder and its agent ar
 constexpr nanoseconds kRedialMin = 100ms;
 constexpr nanoseconds kRedialMax = 1s;
 constexpr nanoseconds kConnectLimit = 1500ms;  // of a dial that nobody answers
+constexpr nanoseconds kNever = 24h * 365;      // what is credited needs no timer
 constexpr Instant kUptime = Instant{} + 5min;  // what a host's own clock shows at the start
 constexpr nanoseconds kUptimeMore = 7min;      // and each further host's, so that none are equal
 
@@ -257,7 +258,7 @@ void Host::later(nanoseconds delay, agent::Event event) {
 
 void Host::arm() {
   const auto due = agent_->next_deadline();
-  if (!due) return;
+  if (!due || *due > own_now() + kNever) return;
   const auto at = clock_.world(*due);
   if (armed_ && *armed_ <= at && *armed_ > queue_.now()) return;
   armed_ = at;

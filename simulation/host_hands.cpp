@@ -72,9 +72,10 @@ void Host::end_mute() {
 /// One that is credited sends this one all the same: there is something to be told.
 void Host::beat() {
   if (!credited_) return;
-  feed(agent::QuietUntil{own_now(), own_now() + kAlways});
-  feed(agent::DeadlineDue{});
-  feed(agent::QuietUntil{own_now() + kAlways, own_now() + kAlways});
+  const auto now = own_now();
+  inbox_.push_back(agent::QuietUntil{now, now + kAlways});
+  inbox_.push_back(agent::DeadlineDue{});
+  feed(agent::QuietUntil{now + kAlways, now + kAlways});
 }
 
 // ---- workers

@@ -135,7 +135,7 @@ void Station::check_deadline() {
 // ---- frames
 
 void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& connection,
-                              protocol::AgentFrame frame) {
+                              protocol::AgentFrame&& frame) {
   if (!alive_ || ended_) {
     hosts_.at(host)->connection_lost(connection, "the controller is gone");
     return;

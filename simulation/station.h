@@ -68,7 +68,7 @@ class Station {
 
   void ask(launcher::controller::Event event) { feed(std::move(event)); }
   void frame_from_host(HostId host, const std::shared_ptr<Connection>& connection,
-                       protocol::AgentFrame frame);
+                       protocol::AgentFrame&& frame);
   void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                          const std::string& reason);
   /// Nothing is told of this host's line for a while: its heartbeats come one by one.

@@ -24,7 +24,7 @@ class Surroundings {
   /// The controller that answers at the login host's address now; null: none.
   virtual Station* controller_to_dial() = 0;
   virtual void frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
-                                   protocol::AgentFrame frame) = 0;
+                                   protocol::AgentFrame&& frame) = 0;
   virtual void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                                  const std::string& reason) = 0;
   /// The two ends of a new connection; it stays with the controller that answered.

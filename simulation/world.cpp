@@ -265,7 +265,7 @@ void World::end_mute_all() {
 Gang* World::newest_gang() { return crews_.empty() ? nullptr : crews_.rbegin()->second.gang.get(); }
 
 void World::frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
-                                protocol::AgentFrame frame) {
+                                protocol::AgentFrame&& frame) {
   connection->belongs_to->frame_from_host(host, connection, std::move(frame));
 }
 

@@ -63,7 +63,7 @@ class World final : public Surroundings, public Watcher {
   // ---- Surroundings
   Station* controller_to_dial() override;
   void frame_to_controller(HostId host, const std::shared_ptr<Connection>& connection,
-                           protocol::AgentFrame frame) override;
+                           protocol::AgentFrame&& frame) override;
   void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                          const std::string& reason) override;
   std::shared_ptr<Connection> connect(HostId host, Station& controller) override;

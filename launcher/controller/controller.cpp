@@ -42,7 +42,7 @@ Controller::Impl::Impl(Setting setting, Rng& rng, Instant now)
   }
 }
 
-std::vector<Command> Controller::Impl::step(Instant now, Event event) {
+std::vector<Command> Controller::Impl::step(Instant now, Event& event) {
   out_.clear();
   if (superseded_) return {};
   std::visit([&](auto& e) { on(now, e); }, event);
@@ -125,7 +125,7 @@ Controller::Controller(Setting setting, Rng& rng, Instant now)
 Controller::~Controller() = default;
 
 std::vector<Command> Controller::step(Instant now, Event event) {
-  return impl_->step(now, std::move(event));
+  return impl_->step(now, event);
 }
 std::optional<Instant> Controller::next_deadline() const { return impl_->next_deadline(); }
 std::vector<Controller::HostView> Controller::hosts() const { return impl_->hosts(); }

@@ -23,14 +23,14 @@ void Controller::Impl::drain(Instant now) {
   constexpr int kInnerMax = 100'000;  // a start of 65,536 hosts stays below; more is a loop
   for (int count = 0; !inner_.empty() && !superseded_; ++count) {
     DL_CHECK(count < kInnerMax, "the machines of the controller come to rest after an event");
-    const auto event = std::move(inner_.front());
-    inner_.pop_front();
+    // It stays in its place: what it leads to is added behind it, and nothing there moves.
     std::visit(Overloaded{[&](const launch::Event& e) { pass(launch_.step(now, e), now); },
                           [&](const rendezvous::Event& e) { pass(coordinator_.step(now, e), now); },
                           [&](const job::Event& e) {
                             if (!leave_due_) pass(job_.step(now, e), now);
                           }},
-               event);
+               inner_.front());
+    inner_.pop_front();
   }
 }
 

@@ -25,7 +25,7 @@ namespace dlaunch::launcher::controller {
 class Controller::Impl {
  public:
   Impl(Setting setting, Rng& rng, Instant now);
-  std::vector<Command> step(Instant now, Event event);
+  std::vector<Command> step(Instant now, Event& event);
   [[nodiscard]] std::optional<Instant> next_deadline() const;
   [[nodiscard]] std::vector<HostView> hosts() const;
   [[nodiscard]] supervisor::job::View job() const { return job_.view(); }
