@@ -26,7 +26,7 @@ struct Outcome {
   std::uint64_t hash = 0;           ///< equal for equal seeds
   std::vector<std::string> broken;  ///< rules that did not hold, and expectations
   std::vector<std::string> trace;   ///< the newest lines
-  /// What the controllers recorded, in order: event, host, generation.
+  /// What the controllers recorded, in order: event, host, generation. Where the scenario keeps it.
   std::vector<std::string> decisions;
 
   [[nodiscard]] std::uint64_t fault_count() const {

@@ -67,6 +67,7 @@ struct Scenario {
   std::uint32_t no_progress_generations = 50;
   bool quarantine = false;  ///< random faults hit the same host more often than real ones
   bool single_beats = false;
+  bool keep_decisions = false;  ///< all of them, in the outcome; a long run has millions
   nanoseconds link_delay_min = 50us, link_delay_max = 2ms;
 
   Expectation expect;

@@ -54,6 +54,14 @@ void Station::kill() {
   }
 }
 
+void Station::bury() {
+  if (alive_ || running_ || !machine_) return;
+  machine_.reset();
+  inbox_.clear();
+  planting_.clear();
+  for (auto& [id, session] : sessions_) session.sent = {};
+}
+
 void Station::freeze() {
   if (!alive_ || frozen_since_) return;
   end_all_credit();

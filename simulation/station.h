@@ -57,6 +57,8 @@ class Station {
   void begin() { feed(launcher::controller::Begin{}); }
   /// kill -9: connections are reset, nothing else is said.
   void kill();
+  /// Long dead: nothing of its machine is asked any more.
+  void bury();
   /// SIGSTOP, or the lid of a laptop: nothing is read until `thaw`.
   void freeze();
   void thaw();

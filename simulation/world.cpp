@@ -193,6 +193,7 @@ void World::finish_outcome() {
 
 Station& World::start_station() {
   const auto number = stations_.size() + 1;
+  for (const auto& older : stations_) older->bury();
   auto setting = make_setting(scenario_);
   setting.incarnation = Incarnation{number};
   setting.recovered = control::recover(run_db_.rows(), outcome_.incidents.size());
@@ -333,8 +334,10 @@ void World::recorded(const Station& station, const job::Record& record) {
   auto text = record.host ? name_of_host(*record.host) : std::string();
   if (record.rank) text += (text.empty() ? "rank " : " rank ") + std::to_string(record.rank->value);
   if (record.step) text += (text.empty() ? "step " : " step ") + std::to_string(record.step->value);
-  outcome_.decisions.push_back(record.event + " " + text + " g" +
-                               std::to_string(record.generation.value));
+  if (scenario_.keep_decisions) {
+    outcome_.decisions.push_back(record.event + " " + text + " g" +
+                                 std::to_string(record.generation.value));
+  }
   if (!record.detail.empty()) text += (text.empty() ? "" : " ") + record.detail;
   trace_.add(queue_.now(), name_of_station(station), record.event, text);
   // What one that was followed still decides has no effect, and is no spend.

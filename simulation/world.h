@@ -103,6 +103,7 @@ class World final : public Surroundings, public Watcher {
   void flush(HostId host);
   [[nodiscard]] bool is_told_the_same(const supervisor::host::TellWorker& order);
   void finish_outcome();
+  void forget_lists();
 
   Scenario scenario_;
   Trace trace_;
@@ -119,8 +120,9 @@ class World final : public Surroundings, public Watcher {
   std::vector<std::unique_ptr<Station>> stations_;
   struct Crew {
     std::unique_ptr<Gang> gang;
-    std::vector<Host*> places;            ///< by rank, where it lives
-    protocol::SharedEndpoints endpoints;  ///< as the first of its ranks was told
+    std::vector<Host*> places;                   ///< by rank, where it lives
+    protocol::SharedEndpoints endpoints;         ///< as the first of its ranks was told
+    std::optional<std::uint64_t> fingerprint{};  ///< in their place, once nobody of it lives
   };
   std::map<Generation, Crew> crews_;
   ListReader lists_;

@@ -1,4 +1,6 @@
 // The workers of all hosts, and the checkpoints that they write.
+#include <functional>
+#include <string>
 #include <utility>
 
 #include "base/overloaded.h"
@@ -9,9 +11,23 @@ namespace dlaunch::simulation {
 namespace control = launcher::controller;
 namespace job = supervisor::job;
 
+namespace {
+
+std::uint64_t fingerprint_of(const protocol::EndpointList& list) {
+  std::uint64_t mixed = list.ranks.size();
+  for (const auto& rank : list.ranks) {
+    mixed = (mixed ^ std::hash<std::string>{}(rank.address)) * 0x9E3779B97F4A7C15ULL + rank.port;
+  }
+  return mixed;
+}
+
+}  // namespace
+
 Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
   safety_.worker_started(host, rank, generation, hosts_.at(host)->newest_seen());
-  auto& crew = crews_[generation];
+  const auto [known, first] = crews_.try_emplace(generation);
+  auto& crew = known->second;
+  if (first) forget_lists();
   if (rank.value >= crew.places.size()) crew.places.resize(rank.value + 1);
   crew.places[rank.value] = hosts_.at(host).get();
   if (crew.gang) return *crew.gang;
@@ -29,6 +45,16 @@ Gang& World::worker_started(HostId host, Rank rank, Generation generation) {
   crew.gang = std::make_unique<Gang>(queue_, gang_dice_, scenario_.training, scenario_.single_beats,
                                      best.value, std::move(hands));
   return *crew.gang;
+}
+
+/// What a generation was told of which nobody lives: its fingerprint is enough for those who are
+/// told the same later.
+void World::forget_lists() {
+  for (auto& [generation, crew] : crews_) {
+    if (!crew.endpoints || !crew.gang || crew.gang->alive() > 0) continue;
+    crew.fingerprint = fingerprint_of(*crew.endpoints);
+    crew.endpoints.reset();
+  }
 }
 
 void World::worker_ended(HostId, Rank rank, Generation generation) {
@@ -57,9 +83,11 @@ void World::worker_told(HostId host, const supervisor::host::TellWorker& order, 
 /// Of where all ranks of its generation listen.
 bool World::is_told_the_same(const supervisor::host::TellWorker& order) {
   const auto& assign = std::get<protocol::worker::Assign>(order.message.body);
-  auto& first = crews_[order.generation].endpoints;
+  auto& crew = crews_[order.generation];
+  if (!order.endpoints || order.endpoints->ranks.size() != assign.world_size) return false;
+  if (crew.fingerprint) return *crew.fingerprint == fingerprint_of(*order.endpoints);
+  auto& first = crew.endpoints;
   if (!first) first = order.endpoints;
-  if (!first || !order.endpoints || first->ranks.size() != assign.world_size) return false;
   return first == order.endpoints || first->ranks == order.endpoints->ranks;
 }
 

@@ -124,9 +124,7 @@ Controller::Controller(Setting setting, Rng& rng, Instant now)
     : impl_(std::make_unique<Impl>(std::move(setting), rng, now)) {}
 Controller::~Controller() = default;
 
-std::vector<Command> Controller::step(Instant now, Event event) {
-  return impl_->step(now, event);
-}
+std::vector<Command> Controller::step(Instant now, Event event) { return impl_->step(now, event); }
 std::optional<Instant> Controller::next_deadline() const { return impl_->next_deadline(); }
 std::vector<Controller::HostView> Controller::hosts() const { return impl_->hosts(); }
 supervisor::job::View Controller::job() const { return impl_->job(); }

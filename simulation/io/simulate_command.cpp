@@ -44,7 +44,6 @@ int simulate(const launcher::cli::SimulateOptions& options) {
       if (!outcome.broken.empty()) print(failure_of(scenario, options.scenario, outcome));
       std::fflush(stdout);
     }
-    outcome.decisions.clear();
     outcomes.push_back(std::move(outcome));
   }
   print(options.json ? json_of(scenario, outcomes) : summary_of(scenario, outcomes));

@@ -117,10 +117,13 @@ std::vector<Command> Job::Impl::step(Instant now, const Event& event) {
     std::visit([&](const auto& e) { on(now, e); }, event);
   }
   // An abort waits for nothing, not even for the record of why it was ordered.
-  std::stable_partition(out_.begin(), out_.end(), [](const Command& command) {
+  const auto is_abort = [](const Command& command) {
     const auto* send = std::get_if<Send>(&command);
     return send != nullptr && send->body.has_abort();
-  });
+  };
+  if (std::any_of(out_.begin(), out_.end(), is_abort)) {
+    std::stable_partition(out_.begin(), out_.end(), is_abort);
+  }
   return std::exchange(out_, {});
 }
 

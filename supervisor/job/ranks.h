@@ -51,7 +51,10 @@ class Ranks {
   [[nodiscard]] bool all_ended() const;
   [[nodiscard]] HostId host_of(Rank rank) const;
   /// Some of them are this host's.
-  [[nodiscard]] bool has(HostId host) const { return of_host_.contains(host); }
+  [[nodiscard]] bool has(HostId host) const {
+    const auto of = of_host_.find(host);
+    return of != of_host_.end() && of->second.first < of->second.second;
+  }
   /// The last step completed by all ranks; nullopt: there is none, or no source of steps.
   [[nodiscard]] std::optional<Step> step() const;
   /// The newest that is known, the same on all ranks, and its step.
@@ -75,7 +78,8 @@ class Ranks {
 
   static constexpr std::size_t kStepTimesKept = 15;
   DenseMap<Rank, RankStatus> ranks_;
-  std::map<HostId, std::pair<Rank, Rank>> of_host_;  ///< its first and the one after its last
+  /// Its first and the one after its last; the same where it has none.
+  DenseMap<HostId, std::pair<Rank, Rank>> of_host_;
   std::map<std::uint64_t, std::uint32_t>
       at_step_;  ///< how many ranks have completed just this step
   std::uint32_t without_step_ = 0;

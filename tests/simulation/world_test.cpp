@@ -21,6 +21,7 @@ Scenario one_of_each() {
   scenario.duration = 12min;
   scenario.hang_floor = 10s;
   scenario.ending = Ending::stop;
+  scenario.keep_decisions = true;
   scenario.link_delay_min = scenario.link_delay_max = 1ms;
   scenario.planned = {
       {60s, Fault::worker_crash, 1, 1s},      {120s, Fault::cut_both, 2, 3s},
