@@ -83,6 +83,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
     h.clean = e.running.value == 0;
   } else if (!adopted && e.relayed_by.empty() &&
              (h.closed_at || liveness_.is_suspect(e.host) || !h.relayed_by.empty())) {
+    if (!h.relayed_by.empty()) DL_PROBE("a relayed host is heard directly again");
     out_.push_back(HostCleared{e.host});
   }
   if (!same && h.agent != 0) {
@@ -99,6 +100,7 @@ void Coordinator::Impl::on(Instant now, const Arrived& e) {
   h.relayed_by = e.relayed_by;
   h.reason = h.fit ? "" : "it checks itself: the trainer and the data are read and compared";
   if (!e.relayed_by.empty()) {
+    DL_PROBE("a host is heard through another one");
     h.reason = say_relayed(e.relayed_by);
     out_.push_back(HostSuspected{e.host, h.reason});
   }
@@ -156,6 +158,7 @@ void Coordinator::Impl::on(Instant now, const Closed& e) {
   if (e.ordered) return refresh(e.host);
   h.closed_at = now;
   h.patience = e.patience;
+  if (!h.relayed_by.empty()) DL_PROBE("a relayed connection has ended");
   h.reason = "the connection of its agent closed (" + e.reason + ")";
   wait_until(e.host, given_up_at(h));
   refresh(e.host);

@@ -15,7 +15,7 @@ constexpr nanoseconds kUserTimeout = 10s;  // TCP_USER_TIMEOUT of the agent's so
 
 Connection::Connection(Setting setting, const Line& line, const std::uint32_t& controller_cuts,
                        EventQueue& queue, Rng& rng, std::function<void()> timed_out)
-    : setting_(setting),
+    : setting_(std::move(setting)),
       controller_cuts_(controller_cuts),
       queue_(queue),
       rng_(rng),
@@ -28,6 +28,7 @@ void Connection::to_controller(Deliver deliver, Kind kind) { send(up_, std::move
 void Connection::to_host(Deliver deliver, Kind kind) { send(down_, std::move(deliver), kind); }
 
 void Connection::send(Direction& direction, Deliver&& deliver, Kind kind) {
+  if (broken_) return;
   if (passes(direction) && direction.waiting.empty()) {
     schedule(direction, std::move(deliver), kind);
   } else {
@@ -39,7 +40,7 @@ void Connection::wait(Direction& direction, Deliver&& deliver, Kind kind) {
   auto& waiting = direction.waiting;
   if (waiting.empty()) {
     queue_.after(kUserTimeout, [self = shared_from_this(), flushes = flushes_] {
-      if (flushes == self->flushes_ && self->is_waiting()) self->timed_out_();
+      if (flushes == self->flushes_ && self->is_waiting() && !self->broken_) self->timed_out_();
     });
   }
   // Of two beats that wait one behind the other the older says nothing.
@@ -63,6 +64,7 @@ void Connection::schedule(Direction& direction, Deliver&& deliver, Kind kind) {
   direction.last = due;
   queue_.at(due,
             [self = shared_from_this(), &direction, kind, deliver = std::move(deliver)]() mutable {
+              if (self->broken_) return;
               if (!self->passes(direction)) return self->wait(direction, std::move(deliver), kind);
               deliver();
             });

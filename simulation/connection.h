@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
+#include "base/ids.h"
 #include "base/rng.h"
 #include "base/time.h"
 #include "simulation/action.h"
@@ -37,6 +39,12 @@ struct Line {
   }
 };
 
+/// Where bytes go that do not go directly.
+struct Through {
+  std::optional<HostId> relay{};  ///< whose agent passes them on
+  bool over_ssh = false;          ///< `plant` does, at the end of an SSH connection
+};
+
 /// Bytes arrive in order and once, or never; while a direction is cut they wait, as TCP has it, and
 /// arrive after healing. Whoever is at the end decides whether it still listens.
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -49,6 +57,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::uint64_t number = 0;
     std::uint32_t host = 0;
     nanoseconds delay_min = 50us, delay_max = 2ms;
+    Through through{};
+    /// Of what is passed through another host: whether it can be passed on now.
+    std::function<bool()> relay_passes{};
   };
   /// `controller_cuts`: of the login host. `timed_out`: at the agent, once nothing was acknowledged
   /// for 10 s.
@@ -59,6 +70,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void to_host(Deliver deliver, Kind kind = Kind::frame);
   /// The way was healed: what waits sets off.
   void flush();
+  /// What passed the bytes on is gone: none of them arrives any more.
+  void break_off() { broken_ = true; }
   /// The agent's end is closed: the controller's is reset as soon as something passes again.
   void closed_by_host(Deliver reset);
 
@@ -66,6 +79,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Station* belongs_to = nullptr;
 
   [[nodiscard]] std::uint64_t number() const { return setting_.number; }
+  [[nodiscard]] HostId host() const { return HostId{setting_.host}; }
+  [[nodiscard]] const std::optional<HostId>& relay() const { return setting_.through.relay; }
+  [[nodiscard]] bool over_ssh() const { return setting_.through.over_ssh; }
+  [[nodiscard]] bool is_broken() const { return broken_; }
   /// Some bytes have not arrived yet.
   [[nodiscard]] bool is_waiting() const { return !up_.waiting.empty() || !down_.waiting.empty(); }
 
@@ -80,7 +97,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::vector<Waiting> waiting;
   };
   [[nodiscard]] bool passes(const Direction& direction) const {
-    return direction.way.cuts == 0 && controller_cuts_ == 0;
+    return direction.way.cuts == 0 && controller_cuts_ == 0 &&
+           (!setting_.relay_passes || setting_.relay_passes());
   }
   void send(Direction& direction, Deliver&& deliver, Kind kind);
   void schedule(Direction& direction, Deliver&& deliver, Kind kind);
@@ -92,6 +110,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Rng& rng_;
   std::function<void()> timed_out_;
   std::uint64_t flushes_ = 0;
+  bool broken_ = false;
   Direction up_, down_;
 };
 

@@ -42,6 +42,8 @@ enum class Fault {
   isolated,        ///< neither the controller nor another host reaches it, yet it lives
   drain_and_add,   ///< a person takes a host out and lets it in again
   checkpoint_asked,
+  relay_lost,   ///< a host's control path is cut, and the agent that relays for it is killed
+  tunnel_lost,  ///< the SSH connection that carries an agent's control ends
 };
 constexpr std::array kFaultNames = {
     "worker_crash",    "out_of_memory",    "worker_hang",       "worker_slow",      "worker_undead",
@@ -50,7 +52,8 @@ constexpr std::array kFaultNames = {
     "partition",       "connection_reset", "clock_drift",       "controller_stall", "suspend",
     "controller_kill", "two_controllers",  "ssh_refused",       "ssh_slow",         "ssh_wrong_key",
     "dial_blocked",    "disk_full",        "storage_outage",    "data_link_down",   "data_cut",
-    "data_pair_cut",   "isolated",         "drain_and_add",     "checkpoint_asked"};
+    "data_pair_cut",   "isolated",         "drain_and_add",     "checkpoint_asked", "relay_lost",
+    "tunnel_lost"};
 constexpr std::size_t kFaults = kFaultNames.size();
 
 [[nodiscard]] constexpr const char* name_of(Fault fault) {

@@ -9,6 +9,8 @@ namespace agent = supervisor::host;
 namespace {
 
 constexpr nanoseconds kForkTime = 3ms;
+constexpr std::uint32_t kFirstPort = 20'000, kPorts = 40'000;
+constexpr nanoseconds kTunnelLook = 100ms;
 constexpr nanoseconds kTakeOverTime = 60ms;  // an older holder and its agent are made to leave
 constexpr nanoseconds kRedialMin = 100ms;
 constexpr nanoseconds kRedialMax = 1s;
@@ -68,6 +70,7 @@ void Host::start_agent() {
             [this] { return agent_ && !frozen_since_; }});
   }
   armed_.reset();
+  ways_ = {};
   received_ = newest_incarnation_ = 0;
   feed(agent::DeadlineDue{});
   dial(kRedialMin);
@@ -94,22 +97,38 @@ void Host::thaw_agent() {
   const auto gap = queue_.now() - *frozen_since_;
   frozen_since_.reset();
   inbox_.push_front(agent::Stalled{gap});
+  ways_.path.stalled(own_now());
+  if (ways_.down_since) ways_.down_since = own_now();
+  ways_.looks = false;
   run();
   if (probes_) probes_->stalled();
+  world_.flush(setting_.id);
+  watch();
+}
+
+void Host::uproot() {
+  close_connection();
+  end_agent();
+  end_workers();
+  planted_ = false;
+  ++agents_;
 }
 
 void Host::end_agent() {
   if (agent_) world_.data_path_changes(setting_.id);
+  end_relaying(true);
   agent_.reset();
   probes_.reset();
   frozen_since_.reset();
 }
 
 void Host::crash() {
+  end_relaying(false);
   end_agent();
   up_ = planted_ = credited_ = false;
   muted_.reset();
   connection_.reset();
+  offer_.reset();
   ++agents_;
   end_workers();
 }
@@ -136,6 +155,8 @@ void Host::close_connection() {
   muted_.reset();
   if (!connection_) return;
   const auto closed = std::exchange(connection_, nullptr);
+  note_closed(*closed);
+  watch();
   closed->closed_by_host([this, closed] {
     world_.connection_closed(setting_.id, closed, "the connection was closed");
   });
@@ -144,13 +165,14 @@ void Host::close_connection() {
 void Host::cut_data(bool cut) {
   world_.data_path_changes(setting_.id);
   data_cuts_ = cut ? data_cuts_ + 1 : data_cuts_ - 1;
+  if (!cut) world_.flush(setting_.id);
 }
 
-std::uint32_t Host::probe_port() const {
-  constexpr std::uint32_t kFirst = 20'000, kPorts = 40'000;
-  if (!probes_ || !agent_ || frozen_since_) return 0;
-  return kFirst + static_cast<std::uint32_t>(agents_ % kPorts);
+std::uint32_t Host::relay_port() const {
+  return probes_ && agent_ ? kFirstPort + static_cast<std::uint32_t>(agents_ % kPorts) : 0;
 }
+
+std::uint32_t Host::probe_port() const { return frozen_since_ ? 0 : relay_port(); }
 
 void Host::reset_connection() {
   if (!connection_ || !agent_ || frozen_since_) return;
@@ -159,8 +181,9 @@ void Host::reset_connection() {
   dial(kRedialMin / 4);
 }
 
-void Host::dial(nanoseconds wait) {
-  const auto pause = rng_.between(wait / 2, wait);
+void Host::dial(nanoseconds wait) { dial_after(rng_.between(wait / 2, wait), wait); }
+
+void Host::dial_after(nanoseconds pause, nanoseconds wait) {
   queue_.after(pause, [this, wait, life = agents_] {
     if (life == agents_) connect(wait);
   });
@@ -169,19 +192,18 @@ void Host::dial(nanoseconds wait) {
 void Host::connect(nanoseconds wait) {
   if (!agent_ || connection_) return;
   if (frozen_since_) return dial(wait);
+  if (take_tunnel("")) return;
+  if (own_now() < ways_.tunnel_first_until) return dial_after(kTunnelLook, wait);
   const auto next = std::min(wait * 2, kRedialMax);
   auto* controller = line_.passes() ? world_.controller_to_dial() : nullptr;
-  if (controller == nullptr || dialling_blocked_) {
+  if (controller == nullptr || dialling_blocked_ > 0) {
     const auto limit = line_.passes() ? 1ms : kConnectLimit;  // refused at once, or no answer
     queue_.after(limit, [this, next, life = agents_] {
       if (life == agents_ && agent_ && !connection_) dial(next);
     });
     return;
   }
-  connection_ = world_.connect(setting_.id, *controller);
-  ++connections_;
-  received_ = 0;
-  feed(agent::ConnectionUp{});
+  take(world_.connect(setting_.id, *controller, {}), "");
 }
 
 void Host::connection_lost(const std::shared_ptr<Connection>& connection,
@@ -194,11 +216,18 @@ void Host::connection_lost(const std::shared_ptr<Connection>& connection,
 }
 
 void Host::frame_from_controller(const std::shared_ptr<Connection>& connection,
-                                 std::uint64_t number,
+                                 std::uint64_t number, std::uint64_t acknowledged,
                                  const std::shared_ptr<const protocol::ControllerFrame>& frame) {
   if (!agent_ || connection != connection_) return;
   note_order(*frame);
   received_ = number;
+  if (frame->has_welcome()) {
+    ways_.lost_after = std::chrono::milliseconds(frame->welcome().lost_after_ms());
+    ways_.path.set(setting_.heartbeat, ways_.lost_after);
+    watch();
+  }
+  if (!credited_) ways_.path.heard(acknowledged, own_now());
+  if (!ways_.waiting.empty()) answer_waiting(std::nullopt, true);
   feed(agent::FromController{frame});
 }
 

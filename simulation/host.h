@@ -18,6 +18,7 @@
 #include "simulation/host_clock.h"
 #include "simulation/probe_hands.h"
 #include "simulation/surroundings.h"
+#include "simulation/ways.h"
 #include "supervisor/host/agent.h"
 
 namespace dlaunch::simulation {
@@ -68,12 +69,25 @@ class Host {
   // ---- its network
   [[nodiscard]] Line& line() { return line_; }
   /// Others' connections to the login host are refused, those that stand stay (a firewall).
-  void block_dialling(bool blocked) { dialling_blocked_ = blocked; }
+  void block_dialling(bool blocked) { dialling_blocked_ += blocked ? 1 : -1; }
+  /// `plant` is at the end of an SSH connection and passes on what the agent says to it.
+  void offer_tunnel(TunnelOffer offer) { offer_ = std::move(offer); }
+  void withdraw_tunnel() { offer_.reset(); }
+  [[nodiscard]] bool is_over_ssh() const { return connection_ && connection_->over_ssh(); }
+  /// Through whose agent it is heard.
+  [[nodiscard]] std::optional<HostId> relay() const {
+    return connection_ ? connection_->relay() : std::nullopt;
+  }
+  void lose_tunnel();
+  /// `plant` gives up: what it has started ends.
+  void uproot();
 
   void worker_says(Rank rank, Generation generation, Deed deed, const Progress& progress,
                    nanoseconds step_time);
   /// `heard`: by the controller that this connection leads to.
+  /// `acknowledged`: the number of the last frame of ours that it had when it said this.
   void frame_from_controller(const std::shared_ptr<Connection>& connection, std::uint64_t number,
+                             std::uint64_t acknowledged,
                              const std::shared_ptr<const protocol::ControllerFrame>& frame);
   /// The controller closed the connection, or is gone.
   void connection_lost(const std::shared_ptr<Connection>& connection, const std::string& reason);
@@ -91,6 +105,7 @@ class Host {
   };
   [[nodiscard]] const std::map<Rank, Worker>& workers() const { return workers_; }
   [[nodiscard]] bool up() const { return up_; }
+  [[nodiscard]] bool is_planted() const { return planted_; }
   [[nodiscard]] bool has_agent() const { return agent_ != nullptr; }
   [[nodiscard]] bool is_frozen() const { return frozen_since_.has_value(); }
   [[nodiscard]] bool is_welcomed() const { return received_ > 0; }
@@ -107,9 +122,30 @@ class Host {
   void later(nanoseconds delay, supervisor::host::Event event);
   void arm();
   void dial(nanoseconds wait);
+  void dial_after(nanoseconds pause, nanoseconds wait);
   void connect(nanoseconds wait);
   void end_workers();
   void close_connection();
+
+  // ---- other ways
+  void when_alive(nanoseconds delay, std::function<void()> action);
+  [[nodiscard]] std::optional<Instant> cut_at() const;
+  [[nodiscard]] bool is_cut() const;
+  void watch();
+  void look();
+  void end_look();
+  void search();
+  void ask(std::size_t first, std::size_t asked);
+  void relayed(HostId id, Station* station, const std::function<void()>& next);
+  void asked_to_relay(std::function<void(Station*)> answer);
+  void answer_waiting(std::optional<std::uint64_t> number, bool spoke);
+  void end_relaying(bool said);
+  void look_for_direct(std::string reason);
+  bool take_tunnel(const std::string& reason);
+  void take(std::shared_ptr<Connection> connection, const std::string& reason);
+  void note_closed(const Connection& closed);
+  [[nodiscard]] std::uint32_t relay_port() const;
+
   void beat();
   void program_does(Rank rank, Generation generation, Deed deed, std::uint64_t step);
   [[nodiscard]] bool is_outdated(const supervisor::host::Event& event);
@@ -141,7 +177,9 @@ class Host {
   Line line_;
   std::shared_ptr<Connection> connection_;
   std::uint64_t connections_ = 0;
-  bool dialling_blocked_ = false;
+  int dialling_blocked_ = 0;
+  Ways ways_;  ///< of this life of the agent
+  std::optional<TunnelOffer> offer_;
   bool up_ = true;
   bool planted_ = false;  ///< a holder is there that starts an agent anew
   std::uint64_t boots_ = 1;

@@ -10,6 +10,7 @@ namespace line = protocol::worker;
 
 namespace {
 
+constexpr nanoseconds kSearchPause = 1s;  // the longest
 constexpr nanoseconds kForkTime = 3ms;
 constexpr nanoseconds kScanTime = 25ms;  // SIGKILL and two scans of /proc
 constexpr nanoseconds kUndeadAfter = 5s;
@@ -44,6 +45,7 @@ line::Progress progress_line(const Progress& progress, const char* phase, nanose
 void Host::credit() {
   if (setting_.single_beats || credited_ || !agent_ || frozen_since_) return;
   credited_ = true;
+  ways_.path.closed();
   feed(agent::QuietUntil{own_now() + kAlways, own_now() + kAlways});
 }
 
@@ -52,6 +54,8 @@ void Host::end_credit() {
   const auto next = rng_.between(0ns, setting_.heartbeat);
   const auto heard = rng_.between(0ns, setting_.heartbeat);
   feed(agent::QuietUntil{own_now() + next, own_now() - heard});
+  if (connection_) ways_.path.opened(own_now());  // what was counted on has come until now
+  watch();
 }
 
 void Host::mute() {
@@ -67,6 +71,9 @@ void Host::end_mute() {
   const auto muted = std::exchange(muted_, nullptr);
   if (!muted || muted != connection_ || credited_) return;
   feed(agent::QuietUntil{own_now() + rng_.between(0ns, setting_.heartbeat), muted_at_});
+  // It has looked for another way all the time, in vain, and is somewhere between two tries.
+  ways_.search_due = own_now() + rng_.between(0ns, kSearchPause);
+  watch();
 }
 
 /// One that is credited sends this one all the same: there is something to be told.
@@ -171,6 +178,8 @@ void Host::program_does(Rank rank, Generation generation, Deed deed, std::uint64
 void Host::perform(agent::Send& c) {
   if (!connection_) return;
   c.frame.set_acknowledged(received_);
+  c.frame.set_number(++ways_.sent);
+  if (!credited_) ways_.path.sent(ways_.sent, own_now());
   const auto kind = c.frame.has_heartbeat() ? Connection::Kind::beat : Connection::Kind::frame;
   connection_->to_controller(
       [this, connection = connection_,
@@ -232,12 +241,17 @@ void Host::perform(agent::CheckSelf&) {
   checked.ready.mutable_facts()->set_workers(setting_.workers);
   checked.ready.mutable_facts()->set_data_address("10.0.0." + std::to_string(setting_.id.value));
   checked.ready.mutable_facts()->set_probe_port(probe_port());
+  checked.ready.mutable_facts()->set_relay_port(relay_port());
   later(kSelfCheckTime, checked);
 }
 
 void Host::perform(agent::KnowPeers& c) {
   if (!probes_) return;
   world_.probes(setting_.id, c.peers);
+  ways_.relays.clear();
+  for (const auto& peer : c.peers.peers()) {
+    if (peer.relay_port() != 0) ways_.relays.push_back(peer);
+  }
   probes_->know(std::move(c.peers), c.lost_after);
 }
 
@@ -256,12 +270,6 @@ void Host::perform(agent::FindMark& c) {
         agent::MarkLooked{c.generation, world_.storage_is_out() ? "Input/output error" : ""});
 }
 
-void Host::perform(agent::Exit&) {
-  end_workers();
-  close_connection();
-  end_agent();
-  planted_ = false;
-  ++agents_;
-}
+void Host::perform(agent::Exit&) { uproot(); }
 
 }  // namespace dlaunch::simulation

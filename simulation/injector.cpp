@@ -124,6 +124,7 @@ bool Injector::apply(Fault fault, Host& host, nanoseconds lasts) {
     case Fault::data_link_down:
     case Fault::data_cut:
     case Fault::data_pair_cut:
+    case Fault::tunnel_lost:
       return apply_to_processes(fault, host, lasts);
     case Fault::link_delay:
     case Fault::link_loss:
@@ -132,6 +133,7 @@ bool Injector::apply(Fault fault, Host& host, nanoseconds lasts) {
     case Fault::cut_to_host:
     case Fault::clog:
     case Fault::isolated:
+    case Fault::relay_lost:
       return apply_to_line(fault, host, lasts);
     case Fault::partition:
     case Fault::controller_stall:

@@ -44,6 +44,8 @@ class Injector {
 
   bool crash(Host& host, nanoseconds lasts);
   bool reboot_switch(Host& first, nanoseconds lasts);
+  bool lose_tunnel(Host& first, nanoseconds lasts);
+  void lose_relay_of(Host& host);
   bool partition(nanoseconds lasts);
   bool kill_controller();
   bool let_two_live(nanoseconds lasts);

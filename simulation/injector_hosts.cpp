@@ -11,6 +11,8 @@
 namespace dlaunch::simulation {
 namespace {
 
+constexpr nanoseconds kRelayLostMin = 4s;
+
 std::string name_of_host(const Host& host) { return "h" + std::to_string(host.id().value); }
 
 supervisor::host::WorkerEnded end_of(std::uint64_t dice) {
@@ -68,6 +70,7 @@ bool Injector::apply_to_workers(Fault fault, Host& host, nanoseconds lasts) {
 bool Injector::apply_to_processes(Fault fault, Host& host, nanoseconds lasts) {
   const auto where = name_of_host(host);
   if (fault == Fault::switch_reboot) return reboot_switch(host, lasts);
+  if (fault == Fault::tunnel_lost) return lose_tunnel(host, lasts);
   if (!host.up()) return false;
   switch (fault) {
     case Fault::host_crash:
@@ -123,6 +126,39 @@ bool Injector::apply_to_processes(Fault fault, Host& host, nanoseconds lasts) {
     soon([&host] { host.reset_connection(); });
   }
   return true;
+}
+
+/// Of the first one from there on that has one; now and then it cannot be had again at once.
+bool Injector::lose_tunnel(Host& first, nanoseconds lasts) {
+  auto& hosts = world_.hosts();
+  const bool refused = rng_.chance(33) && world_.ssh() == SshTrouble::none;
+  for (std::size_t i = 0; i < hosts.size(); ++i) {
+    const auto number = (first.id().value + i) % hosts.size();
+    auto& host = *hosts.at(HostId{static_cast<std::uint32_t>(number)});
+    if (!host.is_over_ssh()) continue;
+    world_.note("tunnel_lost", name_of_host(host) + (refused ? ", and SSH is refused" : ""));
+    if (refused) {
+      world_.ssh() = SshTrouble::refused;
+      heal_after(lasts, [this] { world_.ssh() = SshTrouble::none; });
+    }
+    world_.line_changed(host.id());
+    soon([&host] { host.lose_tunnel(); });
+    return true;
+  }
+  return false;
+}
+
+/// As soon as one is surely found.
+void Injector::lose_relay_of(Host& host) {
+  constexpr nanoseconds kFound = 1500ms;
+  world_.queue().after(kFound, [this, &host] {
+    const auto relay = host.relay();
+    if (over_ || !relay) return;
+    world_.note("relay_lost",
+                "h" + std::to_string(relay->value) + ", which relayed for " + name_of_host(host));
+    world_.line_changed(*relay);
+    soon([this, relay] { world_.hosts().at(*relay)->kill_agent(); });
+  });
 }
 
 bool Injector::crash(Host& host, nanoseconds lasts) {
@@ -202,6 +238,10 @@ bool Injector::apply_to_line(Fault fault, Host& host, nanoseconds lasts) {
       const bool up = fault != Fault::cut_to_host;
       const bool down = fault != Fault::cut_to_controller;
       const bool data = fault == Fault::isolated;
+      if (fault == Fault::relay_lost) {
+        lasts = std::max(lasts, kRelayLostMin);
+        lose_relay_of(host);
+      }
       return disturb(
           host, lasts,
           [up, down, data, &host](Line& l) {

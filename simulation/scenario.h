@@ -47,9 +47,10 @@ struct Scenario {
   std::uint32_t hosts = 4;  ///< that train
   std::uint32_t spares = 1;
   std::uint32_t hosts_min = 4;
-  std::uint32_t workers = 1;  ///< per host
-  bool program = false;       ///< workers that know nothing of dlaunch
-  bool data_paths = true;     ///< agents probe each other; false: a firewall is between them
+  std::uint32_t workers = 1;     ///< per host
+  bool program = false;          ///< workers that know nothing of dlaunch
+  std::uint32_t behind_nat = 0;  ///< hosts, the last of those that train, that cannot dial back
+  bool data_paths = true;        ///< agents probe each other; false: a firewall is between them
   TrainingScript training;
 
   FaultMix faults;

@@ -39,6 +39,7 @@ void read_job(Section section, Scenario& scenario) {
   section.whole("workers", scenario.workers, 1, kWorkersMax);
   section.flag("program", scenario.program);
   section.flag("data_paths", scenario.data_paths);
+  section.whole("behind_nat", scenario.behind_nat, 0, scenario.hosts);
   section.finish();
 }
 

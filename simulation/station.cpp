@@ -156,7 +156,7 @@ void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& co
       connection_closed(host, older, "another connection came");
     }
     set_loud(session, true);
-    session = Session{true, true, false, session.loud_until, connection, {}, 0, 0};
+    session = Session{true, true, false, session.loud_until, connection, {}, 0, 0, 0};
     beats_by_need();
   }
   if (session.connection != connection) return;  // closed by us, or replaced
@@ -168,6 +168,7 @@ void Station::frame_from_host(HostId host, const std::shared_ptr<Connection>& co
     session.sent.erase(session.sent.begin(), session.sent.begin() + count);
     session.acknowledged = upto;
   }
+  session.heard = frame.number();
   const bool beat = frame.has_heartbeat();
   feed(control::AgentFrameCame{host, connection->number(), acknowledged, std::move(frame)});
   if (beat) consider_credit(host, session, acknowledged);
@@ -195,12 +196,13 @@ void Station::perform(control::SendToHosts& c) {
     if (!session.connection || (beat && session.credited)) continue;
     auto& host = *hosts_.at(id);
     session.connection->to_host(
-        [&host, &session, connection = session.connection, sent = queue_.now(), frame] {
+        [&host, &session, connection = session.connection, sent = queue_.now(),
+         acknowledged = session.heard, frame] {
           if (session.connection == connection) {
             session.sent.push_back(sent);
             ++session.delivered;
           }
-          host.frame_from_controller(connection, session.delivered, frame);
+          host.frame_from_controller(connection, session.delivered, acknowledged, frame);
         },
         kind);
   }
@@ -245,6 +247,7 @@ void Station::consider_credit(HostId id, Session& session, std::optional<Instant
   auto& host = *hosts_.at(id);
   if (host.connection() != session.connection || host.line().disturbed(queue_.now())) return;
   if (host.is_frozen() || session.connection->is_waiting()) return;
+  if (session.connection->relay()) return;  // it looks for the direct way all the time
   if (*acknowledged + 3 * heartbeat_ < queue_.now()) return;
   session.credited = true;
   host.credit();

@@ -97,6 +97,7 @@ class Station {
     std::vector<Instant> sent;  ///< by number, those that are not acknowledged yet
     std::uint64_t acknowledged = 0;
     std::uint64_t delivered = 0;
+    std::uint64_t heard = 0;  ///< the number of its newest frame
   };
 
   void feed(launcher::controller::Event event);
@@ -113,8 +114,11 @@ class Station {
   void plant_fails(HostId host, std::uint64_t attempt, launcher::launch::Cause cause,
                    nanoseconds after);
   void plant_arrives(HostId host, std::uint64_t attempt);
-  void await_welcome(HostId host, std::uint64_t attempt, Instant due);
-  void report(HostId host, std::uint64_t attempt, launcher::launch::Event event, bool last);
+  void plant_anew(HostId host, std::uint64_t attempt);
+  void offer_tunnel(HostId host, std::uint64_t attempt, nanoseconds length);
+  void tunnel_taken(HostId host, std::uint64_t attempt);
+  void await_welcome(HostId host, std::uint64_t attempt, Instant began, bool offered);
+  void report(HostId host, std::uint64_t attempt, const launcher::launch::Event& event, bool last);
 
   void perform(launcher::controller::SendToHosts& c);
   void perform(launcher::controller::CloseConnection& c);

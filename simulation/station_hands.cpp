@@ -18,7 +18,9 @@ constexpr nanoseconds kSshSpread = 100ms;
 constexpr nanoseconds kSshSlow = 12s;
 constexpr nanoseconds kRefusedTime = 1ms;
 constexpr nanoseconds kStartTime = 30ms;
-constexpr nanoseconds kWelcomeLimit = 14s;  // the planter waits so long for the agent's word
+constexpr nanoseconds kWelcomeLimit = 5s;  // then a tunnel is offered,
+constexpr nanoseconds kOfferLimit = 8s;    // for so long
+constexpr nanoseconds kLivingLimit = 5s;   // to an agent that was there before
 constexpr nanoseconds kWelcomeLook = 50ms;
 
 }  // namespace
@@ -33,11 +35,16 @@ void Station::perform(control::PlantOrder& c) {
     return plant(order->host, order->attempt, order->connect_within);
   }
   if (const auto* cancel = std::get_if<launch::CancelPlant>(&c.command)) {
-    planting_.erase({cancel->host, cancel->attempt});
+    if (planting_.erase({cancel->host, cancel->attempt}) == 1) {
+      hosts_.at(cancel->host)->withdraw_tunnel();
+    }
   }
 }
 
 void Station::plant(HostId id, std::uint64_t attempt, nanoseconds within) {
+  // A tunnel of before is of no use any more, or the host would not be planted.
+  auto& old = *hosts_.at(id);
+  if (old.is_over_ssh() && old.connection()->belongs_to == this) old.lose_tunnel();
   if (ssh_ == SshTrouble::refused) {
     return plant_fails(id, attempt, launch::Cause::refused, kRefusedTime);
   }
@@ -67,33 +74,63 @@ void Station::plant_arrives(HostId id, std::uint64_t attempt) {
   if (!alive_ || ended_ || !planting_.contains({id, attempt})) return;
   report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::connected}, false);
   if (!planting_.contains({id, attempt})) return;
-  hosts_.at(id)->plant();
-  queue_.after(kStartTime, [this, id, attempt] {
-    report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::started}, false);
-    await_welcome(id, attempt, queue_.now() + kWelcomeLimit);
+  const bool first = incarnation_.value == 1 && attempt == 1;
+  if (first || !hosts_.at(id)->is_planted()) return plant_anew(id, attempt);
+  // An agent that is there and was only cut off goes on.
+  offer_tunnel(id, attempt, kLivingLimit);
+  queue_.after(kLivingLimit, [this, id, attempt] {
+    if (!alive_ || ended_ || !planting_.contains({id, attempt})) return;
+    hosts_.at(id)->withdraw_tunnel();
+    plant_anew(id, attempt);
   });
 }
 
-void Station::await_welcome(HostId id, std::uint64_t attempt, Instant due) {
+void Station::plant_anew(HostId id, std::uint64_t attempt) {
+  hosts_.at(id)->plant();
+  queue_.after(kStartTime, [this, id, attempt] {
+    report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::started}, false);
+    await_welcome(id, attempt, queue_.now(), false);
+  });
+}
+
+void Station::offer_tunnel(HostId id, std::uint64_t attempt, nanoseconds length) {
+  const auto until = queue_.now() + length;
+  hosts_.at(id)->offer_tunnel({this, until, [this, id, attempt] { tunnel_taken(id, attempt); }});
+}
+
+void Station::tunnel_taken(HostId id, std::uint64_t attempt) {
+  report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::started}, false);
+  report(id, attempt, launch::Planted{id, attempt}, true);
+}
+
+void Station::await_welcome(HostId id, std::uint64_t attempt, Instant began, bool offered) {
   if (!alive_ || !planting_.contains({id, attempt})) return;
-  const auto& host = *hosts_.at(id);
+  auto& host = *hosts_.at(id);
   if (host.has_agent() && host.connection() && host.is_welcomed()) {
+    if (offered) host.withdraw_tunnel();
     return report(id, attempt, launch::Planted{id, attempt}, true);
   }
-  if (queue_.now() >= due) {
+  if (queue_.now() >= began + kWelcomeLimit + kOfferLimit) {
+    host.withdraw_tunnel();
+    host.uproot();
     return report(id, attempt,
                   launch::PlantFailed{id, attempt, launch::Cause::cannot_dial_back,
                                       "it cannot reach the controller"},
                   true);
   }
-  queue_.after(kWelcomeLook, [this, id, attempt, due] { await_welcome(id, attempt, due); });
+  if (!offered && queue_.now() >= began + kWelcomeLimit) {
+    offered = true;
+    offer_tunnel(id, attempt, kOfferLimit);
+  }
+  queue_.after(kWelcomeLook,
+               [this, id, attempt, began, offered] { await_welcome(id, attempt, began, offered); });
 }
 
 /// S6: each attempt is answered once; what a cancelled one still says goes nowhere.
-void Station::report(HostId id, std::uint64_t attempt, launch::Event event, bool last) {
+void Station::report(HostId id, std::uint64_t attempt, const launch::Event& event, bool last) {
   if (!alive_ || !planting_.contains({id, attempt})) return;
   if (last) planting_.erase({id, attempt});
-  feed(control::LaunchReported{std::move(event)});
+  feed(control::LaunchReported{event});
 }
 
 // ---- the journal and what is said

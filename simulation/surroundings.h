@@ -14,7 +14,9 @@
 namespace dlaunch::simulation {
 
 class Connection;
+class Host;
 class Station;
+struct Through;
 
 /// Owned by the world that outlives every host.
 class Surroundings {
@@ -27,8 +29,17 @@ class Surroundings {
                                    protocol::AgentFrame&& frame) = 0;
   virtual void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                                  const std::string& reason) = 0;
-  /// The two ends of a new connection; it stays with the controller that answered.
-  virtual std::shared_ptr<Connection> connect(HostId host, Station& controller) = 0;
+  /// The two ends of a new connection; it stays with the controller that answered. Null: it does
+  /// not answer.
+  virtual std::shared_ptr<Connection> connect(HostId host, Station& controller,
+                                              Through through) = 0;
+  /// What passed its bytes on is gone. `said`: both ends are told, else they find out.
+  virtual void broke(const std::shared_ptr<Connection>& connection, bool said) = 0;
+  /// Bytes pass between these two on the data network.
+  [[nodiscard]] virtual bool reaches(HostId host, HostId other) const = 0;
+  virtual Host& host(HostId id) = 0;
+  /// Something passes again on this host's ways.
+  virtual void flush(HostId host) = 0;
 
   virtual Gang& worker_started(HostId host, Rank rank, Generation generation) = 0;
   virtual void worker_ended(HostId host, Rank rank, Generation generation) = 0;

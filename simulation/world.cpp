@@ -65,6 +65,9 @@ World::World(Scenario scenario, std::uint64_t seed, Trace::Sink sink)
     hosts_[HostId{i}] =
         std::make_unique<Host>(std::move(setting), queue_, stream(seed, 1000 + i), *this);
   }
+  for (auto i = scenario_.hosts - scenario_.behind_nat; i < scenario_.hosts; ++i) {
+    hosts_.at(HostId{i})->block_dialling(true);
+  }
   injector_ = std::make_unique<Injector>(*this, scenario_, stream(seed, 1));
 }
 
@@ -214,27 +217,52 @@ Station* World::controller_to_dial() {
   return answering[answering.size() == 1 ? 0 : line_dice_.below(answering.size())];
 }
 
-std::shared_ptr<Connection> World::connect(HostId host, Station& controller) {
+std::shared_ptr<Connection> World::connect(HostId host, Station& controller, Through through) {
+  if (ended_ || !controller.answers()) return nullptr;
   auto& owner = *hosts_.at(host);
+  auto& carrier = through.relay ? *hosts_.at(*through.relay) : owner;
   const auto cell = std::make_shared<std::weak_ptr<Connection>>();
-  const Connection::Setting setting{++connections_, host.value, scenario_.link_delay_min,
-                                    scenario_.link_delay_max};
+  Connection::Setting setting{++connections_,           host.value, scenario_.link_delay_min,
+                              scenario_.link_delay_max, through,    {}};
+  if (through.relay) {
+    setting.relay_passes = [this, host, &carrier] {
+      return reaches(host, carrier.id()) && !carrier.is_frozen();
+    };
+  }
   auto connection = std::make_shared<Connection>(
-      setting, owner.line(), controller.cuts(), queue_, line_dice_,
+      std::move(setting), carrier.line(), controller.cuts(), queue_, line_dice_,
       [&owner, cell] { owner.connection_lost(cell->lock(), "nothing was acknowledged for 10 s"); });
   *cell = connection;
   auto& links = links_[host];
   std::erase_if(links, [](const auto& link) { return link.expired(); });
   if (links.size() >= kLinksKept) links.erase(links.begin());
   links.push_back(connection);
+  if (through.relay) {
+    auto& pipes = pipes_[*through.relay];
+    std::erase_if(pipes, [](const auto& pipe) { return pipe.expired(); });
+    pipes.push_back(connection);
+  }
   connection->belongs_to = &controller;
   return connection;
 }
 
 void World::flush(HostId host) {
-  for (const auto& link : links_[host]) {
-    if (const auto connection = link.lock()) connection->flush();
+  for (const auto* links : {&links_[host], &pipes_[host]}) {
+    for (const auto& link : *links) {
+      if (const auto connection = link.lock()) connection->flush();
+    }
   }
+}
+
+void World::broke(const std::shared_ptr<Connection>& connection, bool said) {
+  constexpr nanoseconds kNotice = 2ms;
+  if (connection->is_broken()) return;
+  connection->break_off();
+  if (!said) return;
+  queue_.after(kNotice, [this, connection] {
+    hosts_.at(connection->host())->connection_lost(connection, "what passed it on is gone");
+    connection_closed(connection->host(), connection, "what passed it on is gone");
+  });
 }
 
 void World::line_changed(HostId host) {
@@ -291,9 +319,7 @@ void World::probes(HostId host, const protocol::Peers& peers) {
 }
 
 bool World::is_answered(HostId host, HostId other, std::uint32_t port) const {
-  const auto& target = *hosts_.at(other);
-  return hosts_.at(host)->is_on_data_network() && target.is_on_data_network() &&
-         target.probe_port() == port && !cut_pairs_.contains(std::minmax(host, other));
+  return hosts_.at(other)->probe_port() == port && reaches(host, other);
 }
 
 void World::data_path_changes(HostId host) {
@@ -309,6 +335,8 @@ void World::cut_pair(HostId one, HostId other, bool cut) {
     cut_pairs_.insert(pair);
   } else if (const auto found = cut_pairs_.find(pair); found != cut_pairs_.end()) {
     cut_pairs_.erase(found);
+    flush(one);
+    flush(other);
   }
 }
 

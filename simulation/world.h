@@ -66,7 +66,14 @@ class World final : public Surroundings, public Watcher {
                            protocol::AgentFrame&& frame) override;
   void connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                          const std::string& reason) override;
-  std::shared_ptr<Connection> connect(HostId host, Station& controller) override;
+  std::shared_ptr<Connection> connect(HostId host, Station& controller, Through through) override;
+  void broke(const std::shared_ptr<Connection>& connection, bool said) override;
+  [[nodiscard]] bool reaches(HostId host, HostId other) const override {
+    return hosts_.at(host)->is_on_data_network() && hosts_.at(other)->is_on_data_network() &&
+           !cut_pairs_.contains(std::minmax(host, other));
+  }
+  Host& host(HostId id) override { return *hosts_.at(id); }
+  void flush(HostId host) override;
   Gang& worker_started(HostId host, Rank rank, Generation generation) override;
   void worker_ended(HostId host, Rank rank, Generation generation) override;
   void worker_told(HostId host, const supervisor::host::TellWorker& order, Gang& gang) override;
@@ -100,7 +107,6 @@ class World final : public Surroundings, public Watcher {
   [[nodiscard]] std::string why_not_recovered();
   void check_end();
   void check_expectations();
-  void flush(HostId host);
   [[nodiscard]] bool is_told_the_same(const supervisor::host::TellWorker& order);
   void finish_outcome();
   void forget_lists();
@@ -127,7 +133,8 @@ class World final : public Surroundings, public Watcher {
   std::map<Generation, Crew> crews_;
   ListReader lists_;
   DenseMap<HostId, std::vector<std::weak_ptr<Connection>>>
-      links_;  ///< connections that may still carry something
+      links_,  ///< connections that may still carry something
+      pipes_;  ///< by relay
   DenseMap<HostId, std::vector<HostId>> probed_by_, probed_;  ///< in the order of hosts
   std::multiset<std::pair<HostId, HostId>> cut_pairs_;        ///< the smaller first
   std::uint64_t connections_ = 0;

@@ -33,7 +33,10 @@ void Controller::Impl::on(Instant, const AgentConnectionClosed& e) {
   // A login may take its time, and nothing is wrong with the agent meanwhile.
   const auto patience = host.over_ssh ? setting_.rendezvous.readmit : nanoseconds(0);
   tell(rendezvous::Closed{e.host, e.reason, leave_due_.has_value(), patience});
-  if (host.over_ssh) reach_again(e.host, e.reason);
+  if (host.over_ssh) {
+    DL_PROBE("an SSH connection that carried control has ended");
+    reach_again(e.host, e.reason);
+  }
   left(e.host);
 }
 
@@ -100,7 +103,7 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
   if (host.over_ssh && !hello.relayed_by().empty()) {
     reach_again(e.host, hello.relayed_by() + " relays meanwhile");
   }
-  note_way(e.host, host, hello);
+  note_way(e.host, host, hello, same);
   const auto running = newest_running(hello);
   tell(rendezvous::Arrived{e.host, hello.boot_id(), hello.agent(), running, hello.relayed_by(),
                            Generation{hello.generation()}});
@@ -123,7 +126,8 @@ void Controller::Impl::on_hello(Instant now, const AgentFrameCame& e, Host& host
 }
 
 /// A further incarnation has to dial a host that cannot dial by itself.
-void Controller::Impl::note_way(HostId id, Host& host, const protocol::Hello& hello) {
+void Controller::Impl::note_way(HostId id, Host& host, const protocol::Hello& hello, bool same) {
+  if (hello.over_ssh() && same) DL_PROBE("an agent goes on over another SSH connection");
   host.over_ssh = hello.over_ssh();
   if (!hello.relayed_by().empty()) return;
   if (std::exchange(host.cannot_dial, host.over_ssh) == host.over_ssh) return;

@@ -70,7 +70,7 @@ class Controller::Impl {
   // ---- agents
   void reach_again(HostId id, const std::string& why);
   void on_hello(Instant now, const AgentFrameCame& e, Host& host);
-  void note_way(HostId id, Host& host, const protocol::Hello& hello);
+  void note_way(HostId id, Host& host, const protocol::Hello& hello, bool same);
   void on_ready(Instant now, const AgentFrameCame& e, Host& host);
   void on_judged(HostId id, const Preflight::Verdict& verdict);
   void send(std::vector<HostId> hosts, Generation generation, protocol::ControllerFrame frame);

@@ -30,6 +30,7 @@ Scenario mixed(std::uint64_t seed) {
   scenario.hosts_min = scenario.hosts - static_cast<std::uint32_t>(seed % 2);
   scenario.workers = 1 + static_cast<std::uint32_t>(seed % 2);
   scenario.program = seed % 4 == 3;
+  scenario.behind_nat = seed % 3 == 1 ? 1 : 0;
   scenario.lease = scenario.program ? 10s : 60s;
   scenario.restarts = seed % 5 == 0 ? 5 : 1000;
   scenario.hang_floor = 20s;

@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
+#include <vector>
 
 #include "tests/simulation/telling.h"
 
@@ -35,10 +38,16 @@ Scenario one_of_each() {
 }
 
 /// What a heartbeat tells may come a moment earlier or later; what is decided may not. One a line.
+/// Whoever tries another connection just before the old one is heard again says once more that it
+/// is suspected, cleared and ready: that is chance.
 std::string decided(const Outcome& outcome) {
   std::vector<std::string> lines;
+  std::set<std::string> said;
   for (const auto& line : outcome.decisions) {
-    if (!line.starts_with("parked") && !line.starts_with("worker_started")) lines.push_back(line);
+    if (line.starts_with("parked") || line.starts_with("worker_started")) continue;
+    if (line.starts_with("host_ready") && !line.ends_with(" g0")) continue;
+    const bool suspicion = line.starts_with("host_suspected") || line.starts_with("host_cleared");
+    if (!suspicion || said.insert(line).second) lines.push_back(line);
   }
   const auto event_of = [](const std::string& line) { return line.substr(0, line.find(' ')); };
   std::string decisions;
@@ -70,6 +79,61 @@ TEST(World, AHostWhoseControlPathAloneIsCutCostsNoStep) {
     EXPECT_EQ(outcome.generations, 1U) << name_of(cut);
     EXPECT_TRUE(outcome.incidents.empty()) << name_of(cut);
   }
+}
+
+TEST(World, WhereTheAgentThatRelaysDiesAnotherOneRelays) {
+  Scenario scenario;
+  scenario.hosts = scenario.hosts_min = 6;
+  scenario.spares = 2;
+  scenario.duration = 2min;
+  scenario.ending = Ending::stop;
+  scenario.keep_decisions = true;
+  scenario.planned = {{40s, Fault::relay_lost, 1, 30s}};
+  const auto outcome = World(scenario, 1).run();
+  EXPECT_TRUE(outcome.broken.empty()) << told(scenario, outcome);
+  const std::map<std::string, std::uint64_t> only = {{"agent_lost", 1}};
+  EXPECT_EQ(outcome.incidents, only) << "of the relay; the host that is cut off is not lost";
+  // Silent; relayed; silent, because nobody relays; relayed by another one.
+  const auto suspected =
+      std::count_if(outcome.decisions.begin(), outcome.decisions.end(),
+                    [](const std::string& line) { return line.starts_with("host_suspected h1 "); });
+  EXPECT_GE(suspected, 2);
+}
+
+/// Its last host cannot dial back, so that its control runs over SSH.
+Outcome behind_nat(std::vector<PlannedFault> planned) {
+  Scenario scenario;
+  scenario.hosts = scenario.hosts_min = 4;
+  scenario.spares = 1;
+  scenario.behind_nat = 1;
+  scenario.duration = 3min;
+  scenario.ending = Ending::stop;
+  scenario.planned = std::move(planned);
+  return World(scenario, 1).run();
+}
+
+TEST(World, AHostThatCannotDialBackLosesNoStepWithItsTunnel) {
+  const auto outcome = behind_nat({{60s, Fault::tunnel_lost, 3, 1s}});
+  EXPECT_EQ(outcome.faults.count(Fault::tunnel_lost), 1U);
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 1U);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, WhileSshIsRefusedAnotherHostRelaysForOneThatLostItsTunnel) {
+  const auto outcome =
+      behind_nat({{59s, Fault::ssh_refused, 0, 10s}, {60s, Fault::tunnel_lost, 3, 1s}});
+  EXPECT_EQ(outcome.faults.count(Fault::tunnel_lost), 1U);
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 1U);
+  EXPECT_TRUE(outcome.incidents.empty());
+}
+
+TEST(World, AControllerThatIsStartedAgainFindsAHostThatCannotDialBack) {
+  const auto outcome = behind_nat({{60s, Fault::controller_kill, 0, 1s}});
+  EXPECT_TRUE(outcome.broken.empty());
+  EXPECT_EQ(outcome.generations, 1U);
+  EXPECT_TRUE(outcome.incidents.empty());
 }
 
 TEST(World, APairOfHostsThatDoNotReachEachOtherConvictsNeither) {
