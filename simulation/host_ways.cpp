@@ -173,7 +173,9 @@ void Host::look_for_direct(std::string reason) {
   }
   when_alive(kHandshakeTime, [this, before = connection_, controller, reason] {
     if (!before || before != connection_ || !line_.passes()) return end_look();
-    take(world_.connect(setting_.id, *controller, {}), reason);
+    auto connection = world_.connect(setting_.id, *controller, {});
+    if (!connection) return end_look();
+    take(std::move(connection), reason);
   });
 }
 
