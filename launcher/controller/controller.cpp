@@ -107,7 +107,7 @@ void Controller::Impl::on(Instant now, const DeadlineDue&) {
   if (now >= beat_due_) beat(now);
   if (due(plant_due_)) {
     plant_due_.reset();
-    inner_.push_back(launch::Event{launch::StartAll{}});
+    inner_.push_back(launch::Event{launch::StartAll{true}});
   }
   if (due(launch_.next_deadline())) inner_.push_back(launch::Event{launch::DeadlineDue{}});
   if (due(peers_.next_deadline())) send_peers(now);

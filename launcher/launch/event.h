@@ -11,7 +11,9 @@
 namespace dlaunch::launcher::launch {
 
 /// Plant every host, all in parallel.
-struct StartAll {};
+struct StartAll {
+  bool again = false;  ///< agents that an earlier controller has planted may be there
+};
 /// The host's agent is gone or lost: dial again after the first back-off until one says hello.
 struct Replant {
   HostId host;

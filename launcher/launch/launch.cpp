@@ -34,7 +34,7 @@ Launch::Launch(Policy policy, Rng& rng) : policy_(std::move(policy)), rng_(rng) 
 std::vector<Command> Launch::step(Instant now, const Event& event) {
   commands_.clear();
   std::visit(
-      Overloaded{[&](const StartAll&) { on_start(); },
+      Overloaded{[&](const StartAll& e) { on_start(e); },
                  [&](const Replant& e) { on_replant(now, e); },
                  [&](const PlantProgress& e) { on_progress(now, e); },
                  [&](const PlantFailed& e) { on_failed(now, e); },
@@ -56,8 +56,9 @@ Launch::View Launch::view(HostId id) const {
   return {name_of(found->second.state), found->second.reason};
 }
 
-void Launch::on_start() {
+void Launch::on_start(const StartAll& event) {
   if (stopped_) return;
+  again_ = event.again;
   for (auto& [id, host] : hosts_) {
     if (!std::holds_alternative<Idle>(host.state)) continue;
     host.starting = true;
@@ -120,9 +121,12 @@ void Launch::on_planted(const Planted& event) {
 void Launch::on_hello(const HelloSeen& event) {
   HostRecord* host = find(event.host);
   if (host == nullptr || stopped_ || std::holds_alternative<Present>(host->state)) return;
-  // An agent of before is back while we dial: nothing is to be planted. Once the planter is on the
-  // host, the hello may be that of the agent it has just started, so it is left to end by itself.
-  if (std::holds_alternative<Connecting>(host->state)) {
+  // An agent of before is back while we dial, or while the planter waits for just that agent on the
+  // host: nothing is to be planted, or it would be made to leave. At the very start, and once an
+  // agent was started, the hello is that one's, and the planter ends by itself.
+  const bool first = !again_ && host->starting && host->attempt == 1;
+  const bool waits = std::holds_alternative<Planting>(host->state) && !first;
+  if (waits || std::holds_alternative<Connecting>(host->state)) {
     DL_PROBE("an agent is back while it is dialled");
     cancel(*host);
   }

@@ -47,7 +47,7 @@ class Launch {
   [[nodiscard]] View view(HostId host) const;
 
  private:
-  void on_start();
+  void on_start(const StartAll& event);
   void on_replant(Instant now, const Replant& event);
   void on_progress(Instant now, const PlantProgress& event);
   void on_failed(Instant now, const PlantFailed& event);
@@ -83,6 +83,7 @@ class Launch {
   std::set<std::pair<Instant, HostId>> deadlines_;
   std::uint32_t in_flight_ = 0;
   bool stopped_ = false;
+  bool again_ = false;  ///< agents may be there from before
   std::vector<Command> commands_;
 };
 

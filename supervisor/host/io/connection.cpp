@@ -28,6 +28,8 @@ constexpr nanoseconds kTunnelLook = 100ms;
 constexpr nanoseconds kTunnelFirst = 4s;
 // After a moment in which this process did not run its timers ring before what came is read.
 constexpr nanoseconds kConfirm = 30ms;
+// A tunnel that is offered is offered for seconds; then an agent that did not come is taken over.
+constexpr nanoseconds kRelayedTunnelLook = 1s;
 // Between two searches for a relay that found none.
 constexpr nanoseconds kSearchPause = 500ms;
 // A way that breaks again and again is tried less and less often.
@@ -217,9 +219,15 @@ asio::awaitable<void> Connection::watch() {
       direct_due_ = monotonic_now() + direct_pause_;
       continue;
     }
+    if (stream_ && !relayed_by_.empty() && now >= tunnel_due_) {
+      tunnel_due_ = now + kRelayedTunnelLook;
+      auto looking = look_for_tunnel("a tunnel is offered");
+      co_await std::move(looking);
+      continue;
+    }
     auto due = now + kIdleLook;
     if (const auto cut = cut_at()) due = std::min(due, std::max(*cut, search_due_));
-    if (stream_ && !relayed_by_.empty()) due = std::min(due, direct_due_);
+    if (stream_ && !relayed_by_.empty()) due = std::min({due, direct_due_, tunnel_due_});
     auto waiting = wait_to_look(due);
     co_await std::move(waiting);
   }
@@ -276,15 +284,27 @@ asio::awaitable<std::optional<Connection::Offer>> Connection::through_tunnel(
   co_return offer;
 }
 
-asio::awaitable<void> Connection::look_for_direct(std::string reason) {
-  const auto index = direct_next_++ % bootstrap_.addresses.size();
+asio::awaitable<bool> Connection::look_for_tunnel(std::string reason) {
   const auto present = stream_;
   const auto dial = std::make_shared<Dial>(context_, tls_);
   auto asking = through_tunnel(dial);
   auto tunnel = co_await std::move(asking);
-  if (tunnel && (stopped_ || stream_ != present || offer_)) co_return tunnel->stream->close();
-  if (tunnel) co_return take(std::move(*tunnel), std::move(reason));
-  if (bootstrap_.control == protocol::Control::ssh) co_return;
+  if (!tunnel) co_return false;
+  if (stopped_ || stream_ != present || offer_) {
+    tunnel->stream->close();
+  } else {
+    take(std::move(*tunnel), std::move(reason));
+  }
+  co_return true;
+}
+
+asio::awaitable<void> Connection::look_for_direct(std::string reason) {
+  const auto index = direct_next_++ % bootstrap_.addresses.size();
+  const auto present = stream_;
+  auto looking = look_for_tunnel(reason);
+  const bool found = co_await std::move(looking);
+  if (found || bootstrap_.control == protocol::Control::ssh) co_return;
+  const auto dial = std::make_shared<Dial>(context_, tls_);
   auto dialing = dial->directly(bootstrap_.addresses[index]);
   const auto open = co_await std::move(dialing);
   if (!open) co_return;

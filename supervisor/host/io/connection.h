@@ -74,6 +74,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<void> search();
   /// nullopt: none is offered, or it leads nowhere.
   boost::asio::awaitable<std::optional<Offer>> through_tunnel(std::shared_ptr<Dial> dial);
+  /// False: none is offered.
+  boost::asio::awaitable<bool> look_for_tunnel(std::string reason);
   boost::asio::awaitable<void> look_for_direct(std::string reason);
   /// When another way is to be looked for; nullopt: there is nothing to look for.
   [[nodiscard]] std::optional<Instant> cut_at() const;
@@ -108,6 +110,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::vector<protocol::Peer> relays_;
   nanoseconds lost_after_{};
   Instant search_due_;  ///< not before: a search has just ended
+  Instant tunnel_due_;  ///< while relayed: when it is looked for a tunnel
   Instant direct_due_;  ///< while relayed: when the direct way is tried again
   nanoseconds direct_pause_;
   std::size_t direct_next_ = 0;

@@ -176,8 +176,14 @@ std::optional<int> serve_living(const protocol::Bootstrap& bootstrap) {
   if (!lock.is_open() || ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) return std::nullopt;
   auto offer = TunnelOffer::open(bootstrap.directory());
   if (!offer) return std::nullopt;
-  pollfd entry{offer->descriptor(), POLLIN, 0};
-  if (::poll(&entry, 1, static_cast<int>(kLivingLimit / 1ms)) != 1) return std::nullopt;
+  // Who is not wanted any more, because the agent has come back by itself, takes nothing over:
+  // nothing is said on stdin before there is a tunnel, so that a word there is its end.
+  std::array<pollfd, 2> entries{pollfd{offer->descriptor(), POLLIN, 0},
+                                pollfd{STDIN_FILENO, POLLIN, 0}};
+  if (::poll(entries.data(), entries.size(), static_cast<int>(kLivingLimit / 1ms)) < 1) {
+    return std::nullopt;
+  }
+  if (entries[0].revents == 0) return fail("agent_failed", "nobody waits for it any more");
   const auto pid = std::atoi(read_file(path, 32).value_or("0").c_str());
   say({{"state", "started"}, {"pid", std::max(pid, 0)}});
   return become_tunnel(*offer);
@@ -283,6 +289,8 @@ int run_plant(const CommandLine& shown) {
   }
   if (const auto newer = superseded(*bootstrap)) return fail("superseded", *newer);
   if (const auto code = serve_living(*bootstrap)) return *code;
+  // A newer controller may have come meanwhile.
+  if (const auto newer = superseded(*bootstrap)) return fail("superseded", *newer);
   if (bootstrap->login_environment) take_login_environment();
   auto lock = take_over(*bootstrap);
   if (!lock) return fail("agent_failed", lock.error().text());
