@@ -15,6 +15,7 @@ constexpr nanoseconds kSearchPause = 500ms;
 constexpr nanoseconds kDirectPauseMax = 30s;
 constexpr nanoseconds kDirectSettled = 10s;
 constexpr nanoseconds kTunnelFirst = 4s;
+constexpr nanoseconds kTunnelLook = 1s;
 constexpr nanoseconds kRefusedTime = 1ms;
 constexpr nanoseconds kConnectLimit = 1500ms;
 constexpr nanoseconds kRelayConnectLimit = 500ms;
@@ -52,7 +53,8 @@ void Host::watch() {
   std::optional<Instant> due;
   if (const auto cut = cut_at()) due = std::max(*cut, ways_.search_due);
   if (connection_ && connection_->relay()) {
-    due = due ? std::min(*due, ways_.direct_due) : ways_.direct_due;
+    const auto direct = std::min(ways_.direct_due, own_now() + kTunnelLook);
+    due = due ? std::min(*due, direct) : direct;
   }
   if (!due) return;
   queue_.at(clock_.world(*due), [this, life = agents_, timer = ++ways_.timers] {
@@ -69,9 +71,13 @@ void Host::look() {
       end_look();
     });
   }
-  if (connection_ && connection_->relay() && now >= ways_.direct_due) {
-    ways_.looks = true;
-    return look_for_direct("the direct way works again");
+  if (connection_ && connection_->relay()) {
+    const std::string works = "the direct way works again";
+    if (take_tunnel(works)) return;
+    if (now >= ways_.direct_due) {
+      ways_.looks = true;
+      return look_for_direct(works);
+    }
   }
   watch();
 }
@@ -184,8 +190,8 @@ bool Host::take_tunnel(const std::string& reason) {
   const auto offer = *std::exchange(offer_, std::nullopt);
   auto connection =
       line_.passes() ? world_.connect(setting_.id, *offer.station, Through{{}, true}) : nullptr;
+  offer.taken(connection != nullptr);
   if (!connection) return false;
-  offer.taken();
   take(std::move(connection), reason);
   return true;
 }

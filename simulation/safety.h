@@ -22,8 +22,8 @@ namespace dlaunch::simulation {
 /// S4 the restart budget is kept; S5 after the end nothing is left; S6 each command is answered at
 /// most once; S7 what is not finished waits for something; S8 a program is started anew only where
 /// the old one is gone; S9 obeyed is only the newest controller that a host has heard.
-/// S10 what has an effect outside is in the journal before. S6, S7, S9 and S10 are seen by the
-/// hands that answer.
+/// S10 what has an effect outside is in the journal before. S11 an agent that is heard is not made
+/// to leave for another. S6, S7, S9 to S11 are seen by the hands that answer.
 class Safety {
  public:
   struct Setting {

@@ -116,7 +116,7 @@ class Station {
   void plant_arrives(HostId host, std::uint64_t attempt);
   void plant_anew(HostId host, std::uint64_t attempt);
   void offer_tunnel(HostId host, std::uint64_t attempt, nanoseconds length);
-  void tunnel_taken(HostId host, std::uint64_t attempt);
+  void tunnel_taken(HostId host, std::uint64_t attempt, bool passes);
   void await_welcome(HostId host, std::uint64_t attempt, Instant began, bool offered);
   void report(HostId host, std::uint64_t attempt, const launcher::launch::Event& event, bool last);
 

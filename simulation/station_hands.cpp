@@ -85,8 +85,19 @@ void Station::plant_arrives(HostId id, std::uint64_t attempt) {
   });
 }
 
+/// S11: an agent that its controller hears is not made to leave for another one.
 void Station::plant_anew(HostId id, std::uint64_t attempt) {
-  hosts_.at(id)->plant();
+  auto& host = *hosts_.at(id);
+  const auto& session = sessions_.at(id);
+  const bool heard = host.has_agent() && !host.is_frozen() && host.is_welcomed() &&
+                     session.connection && session.connection == host.connection() &&
+                     !session.connection->is_broken() && !session.connection->is_waiting() &&
+                     session.acknowledged > 0;
+  if (heard) {
+    watcher_.broken("S11: the agent of h" + std::to_string(id.value) +
+                    " is heard and is taken over all the same");
+  }
+  host.plant();
   queue_.after(kStartTime, [this, id, attempt] {
     report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::started}, false);
     await_welcome(id, attempt, queue_.now(), false);
@@ -95,10 +106,12 @@ void Station::plant_anew(HostId id, std::uint64_t attempt) {
 
 void Station::offer_tunnel(HostId id, std::uint64_t attempt, nanoseconds length) {
   const auto until = queue_.now() + length;
-  hosts_.at(id)->offer_tunnel({this, until, [this, id, attempt] { tunnel_taken(id, attempt); }});
+  hosts_.at(id)->offer_tunnel(
+      {this, until, [this, id, attempt](bool passes) { tunnel_taken(id, attempt, passes); }});
 }
 
-void Station::tunnel_taken(HostId id, std::uint64_t attempt) {
+void Station::tunnel_taken(HostId id, std::uint64_t attempt, bool passes) {
+  if (!passes) return plant_fails(id, attempt, launch::Cause::silent, 0ns);
   report(id, attempt, launch::PlantProgress{id, attempt, launch::Stage::started}, false);
   report(id, attempt, launch::Planted{id, attempt}, true);
 }

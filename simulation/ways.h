@@ -22,8 +22,9 @@ class Station;
 /// What `plant` offers at the end of an SSH connection.
 struct TunnelOffer {
   Station* station = nullptr;
-  Instant until;                ///< of the world
-  std::function<void()> taken;  ///< before the first byte goes through
+  Instant until;  ///< of the world
+  /// Before the first byte goes through; false: none does.
+  std::function<void(bool passes)> taken;
 };
 
 /// The state of one life of an agent's `io/connection.cpp`; instants are of the host's clock.
