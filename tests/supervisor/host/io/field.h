@@ -49,6 +49,7 @@ struct Plant {
   int status = 0;
   bool ended = false;
   std::string output;
+  FileDescriptor input;  ///< its end would say that nobody waits for it
   std::unique_ptr<boost::asio::posix::stream_descriptor> pipe;
   std::array<char, 4096> bytes{};
 
@@ -126,6 +127,7 @@ class Field {
       ::_exit(127);
     }
     (void)write_all(input->write.get(), line.dump() + "\n");
+    one->input = std::move(input->write);
     one->pipe =
         std::make_unique<boost::asio::posix::stream_descriptor>(context_, output->read.release());
     read(one);
