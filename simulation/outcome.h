@@ -17,6 +17,7 @@ struct Outcome {
   std::string sentence;
   double simulated_seconds = 0;
   std::uint64_t generations = 0;
+  std::uint64_t tunnels = 0;                       ///< times that one was taken
   std::uint64_t steps = 0;                         ///< in the newest checkpoint
   double goodput = 0;                              ///< time that new steps took, of all the time
   std::map<std::string, std::uint64_t> incidents;  ///< by cause

@@ -40,6 +40,7 @@ struct Expectation {
   std::optional<std::uint64_t> generations_max;
   std::optional<std::uint64_t> incidents_min;
   std::optional<double> goodput_min;
+  std::optional<std::uint64_t> tunnels_max;  ///< whoever can dial needs none
 };
 
 struct Scenario {

@@ -122,6 +122,10 @@ void read_expectation(Section section, Expectation& expect) {
     section.whole("incidents_min", count, 0, kAny);
     expect.incidents_min = count;
   }
+  if (section.has("tunnels_max")) {
+    section.whole("tunnels_max", count, 0, kAny);
+    expect.tunnels_max = count;
+  }
   if (section.has("goodput_min")) {
     double goodput = 0;
     section.real("goodput_min", goodput, 0, 1, "a share between 0 and 1");

@@ -170,6 +170,10 @@ void World::check_expectations() {
     broken("expected: at least " + std::to_string(*expect.incidents_min) + " incidents, not " +
            std::to_string(incidents));
   }
+  if (expect.tunnels_max && outcome_.tunnels > *expect.tunnels_max) {
+    broken("expected: at most " + std::to_string(*expect.tunnels_max) + " tunnels are taken, not " +
+           std::to_string(outcome_.tunnels));
+  }
   if (expect.goodput_min && outcome_.goodput < *expect.goodput_min) {
     broken("expected: a goodput of " + std::to_string(*expect.goodput_min) + ", not " +
            std::to_string(outcome_.goodput));
@@ -219,6 +223,7 @@ Station* World::controller_to_dial() {
 
 std::shared_ptr<Connection> World::connect(HostId host, Station& controller, Through through) {
   if (ended_ || !controller.answers()) return nullptr;
+  outcome_.tunnels += through.over_ssh ? 1 : 0;
   auto& owner = *hosts_.at(host);
   auto& carrier = through.relay ? *hosts_.at(*through.relay) : owner;
   const auto cell = std::make_shared<std::weak_ptr<Connection>>();
@@ -301,43 +306,6 @@ void World::frame_to_controller(HostId host, const std::shared_ptr<Connection>& 
 void World::connection_closed(HostId host, const std::shared_ptr<Connection>& connection,
                               const std::string& reason) {
   connection->belongs_to->connection_closed(host, connection, reason);
-}
-
-// ---- the data network
-
-void World::probes(HostId host, const protocol::Peers& peers) {
-  auto& probed = probed_[host];
-  for (const auto peer : probed) std::erase(probed_by_[peer], host);
-  probed.clear();
-  for (const auto& peer : peers.peers()) {
-    if (peer.probe_port() == 0) continue;
-    const HostId id{peer.host()};
-    probed.push_back(id);
-    auto& probers = probed_by_[id];
-    probers.insert(std::upper_bound(probers.begin(), probers.end(), host), host);
-  }
-}
-
-bool World::is_answered(HostId host, HostId other, std::uint32_t port) const {
-  return hosts_.at(other)->probe_port() == port && reaches(host, other);
-}
-
-void World::data_path_changes(HostId host) {
-  hosts_.at(host)->wake_probes();
-  for (const auto prober : probed_by_[host]) hosts_.at(prober)->wake_probes();
-}
-
-void World::cut_pair(HostId one, HostId other, bool cut) {
-  data_path_changes(one);
-  data_path_changes(other);
-  const std::pair<HostId, HostId> pair = std::minmax(one, other);
-  if (cut) {
-    cut_pairs_.insert(pair);
-  } else if (const auto found = cut_pairs_.find(pair); found != cut_pairs_.end()) {
-    cut_pairs_.erase(found);
-    flush(one);
-    flush(other);
-  }
 }
 
 // ---- workers and their storage

@@ -101,6 +101,4 @@ std::string World::commit(HostId host, Generation generation, const protocol::Co
   return error;
 }
 
-// ---- what is seen
-
 }  // namespace dlaunch::simulation
