@@ -121,6 +121,20 @@ TEST(Plant, TakesOverFromAnOlderAgentOfTheSameJobAndHost) {
   EXPECT_NE(field.agent(), old_agent);
 }
 
+TEST(Plant, TakesNothingOverWhenNobodyWaitsForItAnyMore) {
+  Field field;
+  field.bring_up(shell_job(std::string("echo $$ > ") + field.directory() + "/pid; " + kStay));
+  field.run_program(1);
+  ASSERT_TRUE(field.until([&] { return pid_in(field.directory() + "/pid") > 0; }));
+  const auto one = field.plant();
+  one->input.reset();  // the agent has come back by itself, and the launcher has let go
+  ASSERT_TRUE(field.until([&] { return one->ended; }));
+  ASSERT_TRUE(one->line("failed").is_object()) << one->output;
+  EXPECT_EQ(one->line("failed").at("cause"), "agent_failed");
+  EXPECT_TRUE(lives(field.agent()));
+  EXPECT_TRUE(lives(pid_in(field.directory() + "/pid")));
+}
+
 TEST(Workers, HaveTheirEnvironmentAndTheirOutputComesHere) {
   Field field;
   field.bring_up(
