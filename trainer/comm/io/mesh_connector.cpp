@@ -48,7 +48,6 @@ MeshConnector::MeshConnector(int listener, const MeshIdentity& identity,
     std::uint32_t count = endpoint.address == own ? 1 : identity.connections;
     if (endpoint.rank == identity.rank) count = 0;
     peers_.push_back({name_of(endpoint), std::vector<Line>(count), false});
-    missing_ += count;
     if (endpoint.rank < identity.rank) half_open_max_ += count;
   }
 }
@@ -102,16 +101,6 @@ void MeshConnector::dial(Place place, Instant now) {
   attempts_.back().output = attempts_.back().handshake.take_output();
 }
 
-template <class Visit>
-void MeshConnector::for_each_watched(Visit visit) const {
-  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
-    const Peer& peer = peers_[rank];
-    for (std::uint32_t i = 0; i < peer.lines.size() && !peer.has_last_words; ++i) {
-      if (peer.lines[i].socket.is_open() && !peer.lines[i].ended) visit(Place{rank, i});
-    }
-  }
-}
-
 void MeshConnector::list_sockets() {
   polled_.assign({{abort_.fd(), POLLIN, 0}, {listener_, POLLIN, 0}});
   for (const Attempt& attempt : attempts_) {
@@ -120,10 +109,15 @@ void MeshConnector::list_sockets() {
     polled_.push_back({attempt.socket.get(), events, 0});
   }
   watched_.clear();
-  for_each_watched([this](Place place) {
-    watched_.push_back(place);
-    polled_.push_back({line(place).socket.get(), POLLRDHUP, 0});
-  });
+  for (std::uint32_t rank = 0; rank < peers_.size(); ++rank) {
+    if (peers_[rank].has_last_words) continue;
+    for (std::uint32_t i = 0; i < peers_[rank].lines.size(); ++i) {
+      const Line& its = peers_[rank].lines[i];
+      if (!its.socket.is_open() || its.ended) continue;
+      watched_.push_back({rank, i});
+      polled_.push_back({its.socket.get(), POLLRDHUP, 0});
+    }
+  }
 }
 
 Instant MeshConnector::next_wake() const {
@@ -242,7 +236,6 @@ void MeshConnector::establish(Attempt& attempt) {
   attempt.over = true;
   if (peer.has_last_words) return;  // overtaken by them
   // A rank that dials again has lost the connection that we took for good.
-  if (!line(place).socket.is_open()) --missing_;
   line(place).socket = std::move(attempt.socket);
   line(place).ended = false;
 }
@@ -256,14 +249,10 @@ void MeshConnector::on_closed(Place place) {
   // operation, and it does not come again.
   if (count > 0) {
     peer.has_last_words = true;
-    missing_ -= static_cast<std::uint32_t>(
-        std::ranges::count_if(peer.lines, [](const Line& l) { return !l.socket.is_open(); }));
     return;
   }
   // It may have found its mesh complete and gone, and the others are about to be heard of.
-  const bool others_missing =
-      std::ranges::any_of(peer.lines, [](const Line& l) { return !l.socket.is_open(); });
-  if (others_missing) {
+  if (peer.is_missing()) {
     line(place).ended = true;
   } else {
     become_missing(place);
@@ -273,7 +262,6 @@ void MeshConnector::on_closed(Place place) {
 void MeshConnector::become_missing(Place place) {
   line(place).socket.reset();
   line(place).ended = false;
-  ++missing_;
   redial_later(place, "it closed the connection");
 }
 
@@ -305,20 +293,15 @@ void MeshConnector::sweep(Instant now) {
 }
 
 CommFailure MeshConnector::late() const {
-  const auto is_missing = [](const Peer& peer) {
-    return !peer.has_last_words &&
-           std::ranges::any_of(peer.lines, [](const Line& l) { return !l.socket.is_open(); });
-  };
-  const auto found = std::ranges::find_if(peers_, is_missing);
+  const auto found = std::ranges::find_if(peers_, &Peer::is_missing);
   const auto first = static_cast<std::uint32_t>(found - peers_.begin());
-  const auto ranks = std::ranges::count_if(peers_, is_missing);
+  const auto ranks = std::ranges::count_if(peers_, &Peer::is_missing);
   std::string doing = "connecting the mesh of " + std::to_string(identity_.world_size) +
                       " ranks within " + std::to_string(limit_.count()) + " ms: ";
   if (first < identity_.rank.value) {
     doing += found->name + " did not connect to this rank";
   } else {
-    const auto line =
-        std::ranges::find_if(found->lines, [](const Line& its) { return !its.socket.is_open(); });
+    const auto line = std::ranges::find_if_not(found->lines, &Line::stands);
     doing += found->name + " could not be reached (" + line->last_trouble + ")";
   }
   if (ranks > 1) doing += ", and " + std::to_string(ranks - 1) + " more";

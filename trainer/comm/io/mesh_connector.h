@@ -3,6 +3,7 @@
 
 #include <poll.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -69,22 +70,24 @@ class MeshConnector {
     Instant next;
     milliseconds wait = kRedialFirst;
     std::string last_trouble = "not tried yet";
+    [[nodiscard]] bool stands() const { return socket.is_open(); }
   };
 
   struct Peer {
     std::string name;
     std::vector<Line> lines;
     bool has_last_words = false;  ///< closed, with something still to be read
+    /// It has not left again, and not all connections with it stand.
+    [[nodiscard]] bool is_missing() const {
+      return !has_last_words && !std::ranges::all_of(lines, &Line::stands);
+    }
   };
 
-  [[nodiscard]] bool complete() const { return missing_ == 0; }
+  [[nodiscard]] bool complete() const { return std::ranges::none_of(peers_, &Peer::is_missing); }
   [[nodiscard]] Line& line(Place place) { return peers_[place.rank].lines[place.connection]; }
   [[nodiscard]] bool is_ours_to_dial(std::uint32_t rank) const {
     return rank > identity_.rank.value && !peers_[rank].has_last_words;
   }
-  /// Calls `visit` with the place of each connection that stands and may end.
-  template <class Visit>
-  void for_each_watched(Visit visit) const;
   void start_dials(Instant now);
   void dial(Place place, Instant now);
   /// Fills polled_: the abort, the listener, the attempts in order, what is watched in order.
@@ -116,7 +119,6 @@ class MeshConnector {
   std::vector<pollfd> polled_;
   std::vector<Place> watched_;  ///< whose entries are the last of polled_
   std::size_t half_open_max_ = kHalfOpenMax;
-  std::uint32_t missing_ = 0;  ///< connections with ranks that have not left again
 };
 
 }  // namespace dlaunch::comm

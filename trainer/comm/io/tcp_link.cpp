@@ -94,9 +94,9 @@ Moved TcpLink::peek(std::span<std::byte> bytes) {
     const std::size_t wanted = std::min(bytes.size() - seen, turn.left);
     const auto count =
         moved(::recv(fd_of(turn), bytes.data() + seen, wanted, MSG_PEEK | MSG_DONTWAIT));
-    if (!count && (seen == 0 || has_several_connections())) return count;
-    seen += count.value_or(0);
-    if (count.value_or(0) < wanted) break;
+    if (!count) return count;
+    seen += *count;
+    if (*count < wanted) break;
     move_on(turn, wanted);
   }
   return seen;
