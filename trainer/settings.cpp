@@ -3,8 +3,10 @@
 
 #include <bit>
 #include <cmath>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "protocol/json_fields.h"
@@ -52,6 +54,23 @@ class Reader {
   }
   void flag(const char* key, bool& into) {
     read(key, into, [&](JsonFields& fields) { return fields.boolean(key); });
+  }
+  /// One of at least two words; without the key the first stands.
+  template <class T>
+  void choice(const char* key, T& into, std::initializer_list<std::pair<const char*, T>> words) {
+    std::string word = words.begin()->first;
+    text(key, word);
+    std::string known;
+    for (const auto& entry : words) {
+      if (word == entry.first) {
+        into = entry.second;
+        return;
+      }
+      const bool last = &entry == words.end() - 1;
+      known += (known.empty() ? "" : !last ? ", " : words.size() == 2 ? " nor " : " and ");
+      known += entry.first;
+    }
+    complain(key, "“" + word + "” is " + (words.size() == 2 ? "neither " : "none of ") + known);
   }
   void complain(const std::string& key, const std::string& trouble) {
     problems_.push_back(prefix_ + key + " " + trouble);
@@ -142,30 +161,13 @@ void read_data(const json& data, TrainerSettings& settings, std::vector<std::str
 void read_top(const json& object, TrainerSettings& settings, std::vector<std::string>& problems) {
   constexpr auto kAny = std::numeric_limits<std::uint64_t>::max();
   Reader reader(object, "", problems);
-  std::string strategy = "ddp";
-  reader.text("strategy", strategy);
-  if (strategy == "fsdp") {
-    settings.strategy = Strategy::fsdp;
-  } else if (strategy == "hsdp") {
-    settings.strategy = Strategy::hsdp;
-  } else if (strategy != "ddp") {
-    reader.complain("strategy", "“" + strategy + "” is none of ddp, fsdp and hsdp");
-  }
+  reader.choice<Strategy>(
+      "strategy", settings.strategy,
+      {{"ddp", Strategy::ddp}, {"fsdp", Strategy::fsdp}, {"hsdp", Strategy::hsdp}});
   reader.text("weights", settings.weights);
-  std::string precision = "fp32";
-  reader.text("precision", precision);
-  if (precision == "bf16") {
-    settings.precision = Precision::bf16;
-  } else if (precision != "fp32") {
-    reader.complain("precision", "“" + precision + "” is neither fp32 nor bf16");
-  }
-  std::string device = "cpu";
-  reader.text("device", device);
-  if (device == "cuda") {
-    settings.device = Device::cuda;
-  } else if (device != "cpu") {
-    reader.complain("device", "“" + device + "” is neither cpu nor cuda");
-  }
+  reader.choice<Precision>("precision", settings.precision,
+                           {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}});
+  reader.choice<Device>("device", settings.device, {{"cpu", Device::cpu}, {"cuda", Device::cuda}});
   reader.whole("shard_size", settings.shard_size, 0, comm::kWorldSizeMax);
   reader.whole("steps", settings.steps, 1, kAny);
   reader.whole("logical_batches", settings.logical_batches, 1, kLogicalBatchesMax);
