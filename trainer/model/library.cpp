@@ -38,8 +38,9 @@ double measure_gemm_flops_per_second() {
   for (int i = 0; i < kTries; ++i) {
     const auto begun = trainer_now();
     const auto product = at::mm(left, right);
-    if (!device.is_cpu())
+    if (!device.is_cpu()) {
       c10::impl::VirtualGuardImpl(device.type()).synchronizeDevice(device.index());
+    }
     best = std::min(best, trainer_now() - begun);
   }
   return 2.0 * static_cast<double>(side * side * side) / to_seconds(best);

@@ -33,10 +33,12 @@ EngineResult<void> DataParallel::compute(ExactSum& losses) {
   const auto reduced = reducer_.finish();
   waited_ = trainer_now() - begun;
   if (!reduced) return tl::unexpected<EngineTrouble>(reduced.error());
+  stale_ = true;
   return {};
 }
 
 void DataParallel::announce_values() {
+  if (!std::exchange(stale_, false)) return;
   for (std::size_t unit = 0; unit < hands_.layout.units.size(); ++unit) {
     hands_.model.values_changed(unit);
   }

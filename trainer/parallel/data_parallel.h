@@ -19,12 +19,13 @@ class DataParallel final : public GradientEngine {
   [[nodiscard]] ParameterBytes gathered() const override { return {}; }
 
  private:
-  /// The optimizer has changed all values since the last pass.
+  /// Once for each step: the optimizer has changed all values.
   void announce_values();
 
   const EngineHands hands_;
   const comm::TreeNode mine_;
   GradientReducer reducer_;
+  bool stale_ = true;  ///< the values are not those that the model was told of
   nanoseconds waited_{0};
 };
 
