@@ -146,8 +146,7 @@ tl::expected<void, Member::Trouble> Member::form_copies() {
                    "the hosts have different numbers of ranks, so that they cannot keep a copy "
                    "each; set [trainer] shard_size, or the same `workers` for all hosts");
   }
-  copy_ = communicator_->split("copy", [&](Rank rank) { return sharing.copy_of(rank); });
-  copies_ = communicator_->split("copies", [&](Rank rank) { return sharing.shard_of(rank).value; });
+  groups_ = split_into_copies(*communicator_, sharing);
   return {};
 }
 
@@ -241,9 +240,10 @@ tl::expected<void, Member::Trouble> Member::make_first_values() {
 }
 
 Outcome Member::train(Mailbox& mailbox, Observer& observer) {
-  Training training{settings_, placement_,     order_,       data_.tokens(), state_,
-                    *model_,   *communicator_, *abort_,      mailbox,        *saver_,
-                    observer,  copy_.get(),    copies_.get()};
+  Training training{
+      settings_,           placement_, order_,  data_.tokens(), state_,   *model_,
+      *communicator_,      *abort_,    mailbox, *saver_,        observer, groups_.copy.get(),
+      groups_.copies.get()};
   return trainer::train(training);
 }
 

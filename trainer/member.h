@@ -82,7 +82,7 @@ class Member {
   std::unique_ptr<Model> model_;
   std::shared_ptr<comm::AbortFlag> abort_;
   std::unique_ptr<comm::Communicator> communicator_;
-  std::unique_ptr<comm::Communicator> copy_, copies_;  ///< HSDP: as EngineHands has them
+  CopyGroups groups_;  ///< HSDP
   std::unique_ptr<CheckpointSaver> saver_;
 };
 

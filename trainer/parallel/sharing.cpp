@@ -20,4 +20,12 @@ Result<Sharing> make_sharing(std::uint32_t world_size, std::uint32_t shard_size)
   return refused("a copy needs a power of two of ranks, so that all sums have the same order");
 }
 
+CopyGroups split_into_copies(comm::Communicator& communicator, const Sharing& sharing) {
+  CopyGroups groups;
+  groups.copy = communicator.split("copy", [&](Rank rank) { return sharing.copy_of(rank); });
+  groups.copies =
+      communicator.split("copies", [&](Rank rank) { return sharing.shard_of(rank).value; });
+  return groups;
+}
+
 }  // namespace dlaunch::trainer

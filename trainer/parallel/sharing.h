@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "trainer/comm/communicator.h"
 
 namespace dlaunch::trainer {
 
@@ -28,5 +30,14 @@ struct Sharing {
 /// Fails where the sums could not be the canonical tree's (trainer/comm/lanes.h): a copy of a part
 /// of the ranks needs a power of two of them, and the ranks must be whole copies.
 [[nodiscard]] Result<Sharing> make_sharing(std::uint32_t world_size, std::uint32_t shard_size);
+
+/// A rank's groups where there are several copies.
+struct CopyGroups {
+  std::unique_ptr<comm::Communicator> copy;    ///< of the ranks that share this rank's
+  std::unique_ptr<comm::Communicator> copies;  ///< of those that keep the same shard of all
+};
+/// All ranks of the mesh call it.
+[[nodiscard]] CopyGroups split_into_copies(comm::Communicator& communicator,
+                                           const Sharing& sharing);
 
 }  // namespace dlaunch::trainer

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "tests/trainer/comm/mesh_fixture.h"
+#include "tests/trainer/parts/rank_training.h"
 #include "trainer/model/definition.h"
 #include "trainer/numbers.h"
 
@@ -71,39 +72,6 @@ class CountingModel final : public Model {
   std::array<bool, kSlots> validating_{};
 };
 
-class NotingSaver final : public Saver {
- public:
-  Result<void> start(const TrainingState& state) override {
-    steps.push_back(state.step);
-    return {};
-  }
-  Result<void> finish() override { return trouble_; }
-  Result<void> trouble() const override { return trouble_; }
-  std::optional<std::uint64_t> newest() const override {
-    return steps.empty() ? std::nullopt : std::optional(steps.back());
-  }
-  std::vector<std::uint64_t> steps;
-  Result<void> trouble_;
-};
-
-class NotingObserver final : public Observer {
- public:
-  void entered(std::string_view) override {}
-  void completed(const StepFigures& figures) override {
-    steps.push_back(figures.step);
-    losses.push_back(figures.loss);
-    norms.push_back(figures.norm);
-    gathered = figures.gathered;
-    if (on_step) on_step(figures.step);
-  }
-  void validated(std::uint64_t step, double loss) override { validations[step] = loss; }
-  std::vector<std::uint64_t> steps;
-  std::vector<double> losses, norms;
-  std::map<std::uint64_t, double> validations;
-  ParameterBytes gathered;
-  std::function<void(std::uint64_t)> on_step;
-};
-
 struct RankResult {
   Outcome outcome;
   std::vector<float> values;
@@ -136,39 +104,21 @@ class LoopTest : public testing::Test {
     comm::TestMesh mesh(ranks);
     mesh.run([&](comm::Communicator& communicator) {
       const auto rank = communicator.rank().value;
-      auto placement =
-          Placement::make(settings_, layout_of(settings_.model), ranks, communicator.rank());
-      ASSERT_TRUE(placement);
-      const TokenView data(text_, 1);
-      const DataOrder order(settings_, data.size());
-      TrainingState state(placement->kept().count);
-      fill_first_values(placement->kept(), settings_.seed, state.values.values());
-      CountingModel model(placement->whole());
-      Mailbox mailbox(Generation{1});
-      NotingSaver saver;
-      NotingObserver observer;
-      if (prepare) prepare(rank, mailbox, model, saver, observer, *mesh.abort(rank));
-      std::unique_ptr<comm::Communicator> copy, copies;
-      const auto& sharing = placement->sharing();
-      if (settings_.strategy == Strategy::hsdp) {
-        copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
-        copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
-      }
-      Training training{settings_,    *placement,        order,   data,  state,    model,
-                        communicator, *mesh.abort(rank), mailbox, saver, observer, copy.get(),
-                        copies.get()};
+      RankTraining its(settings_, text_, communicator);
+      CountingModel model(its.placement.whole());
+      if (prepare) prepare(rank, its.mailbox, model, its.saver, its.observer, *mesh.abort(rank));
       auto& result = results[rank];
-      result.outcome = train(training);
+      result.outcome = its.run(model, *mesh.abort(rank));
       if (ended) ended(rank);
-      result.values.assign(state.values.values().begin(), state.values.values().end());
-      result.saved = saver.steps;
-      result.losses = observer.losses;
-      result.norms = observer.norms;
-      result.kept = placement->kept();
-      result.gathered = observer.gathered;
+      result.values.assign(its.state.values.values().begin(), its.state.values.values().end());
+      result.saved = its.saver.steps;
+      result.losses = its.observer.losses;
+      result.norms = its.observer.norms;
+      result.kept = its.placement.kept();
+      result.gathered = its.observer.gathered;
       result.computed = model.computed;
       result.validated = model.validated;
-      result.validations = observer.validations;
+      result.validations = its.observer.validations;
       result.bytes_sent = communicator.bytes_sent();
     });
     return results;

@@ -7,33 +7,13 @@
 #include <set>
 
 #include "tests/trainer/comm/mesh_fixture.h"
-#include "trainer/loop.h"
-#include "trainer/model/definition.h"
+#include "tests/trainer/parts/rank_training.h"
 #include "trainer/model/library.h"
 #include "trainer/model/staging.h"
 #include "trainer/numbers.h"
 
 namespace dlaunch::trainer {
 namespace {
-
-class NoSaver final : public Saver {
- public:
-  Result<void> start(const TrainingState&) override { return {}; }
-  Result<void> finish() override { return {}; }
-  Result<void> trouble() const override { return {}; }
-  std::optional<std::uint64_t> newest() const override { return std::nullopt; }
-};
-
-struct Seen final : Observer {
-  void entered(std::string_view) override {}
-  void completed(const StepFigures& figures) override {
-    losses.push_back(figures.loss);
-    norms.push_back(figures.norm);
-  }
-  void validated(std::uint64_t step, double loss) override { validations[step] = loss; }
-  std::vector<double> losses, norms;
-  std::map<std::uint64_t, double> validations;
-};
 
 /// Notes which units' values a device would have to hold.
 class Watched final : public Model {
@@ -96,36 +76,18 @@ class StagedLoop : public testing::Test {
     comm::TestMesh mesh(ranks);
     mesh.run([&](comm::Communicator& communicator) {
       const auto rank = communicator.rank().value;
-      auto placement =
-          Placement::make(settings_, layout_of(settings_.model), ranks, communicator.rank());
-      ASSERT_TRUE(placement);
-      const TokenView data(text_, 1);
-      const DataOrder order(settings_, data.size());
-      TrainingState state(placement->kept().count);
-      fill_first_values(placement->kept(), settings_.seed, state.values.values());
-      Watched model(make_model(settings_, placement->whole(),
-                               placement->model_values(state.values.values())));
-      Mailbox mailbox(Generation{1});
-      NoSaver saver;
-      Seen seen;
-      std::unique_ptr<comm::Communicator> copy, copies;
-      const auto& sharing = placement->sharing();
-      if (settings_.strategy == Strategy::hsdp) {
-        copy = communicator.split("copy", [&](Rank r) { return sharing.copy_of(r); });
-        copies = communicator.split("copies", [&](Rank r) { return sharing.shard_of(r).value; });
-      }
-      Training training{settings_,    *placement,        order,   data,  state, model,
-                        communicator, *mesh.abort(rank), mailbox, saver, seen,  copy.get(),
-                        copies.get()};
-      const auto outcome = train(training);
+      RankTraining its(settings_, text_, communicator);
+      Watched model(make_model(settings_, its.placement.whole(), its.model_values()));
+      const auto outcome = its.run(model, *mesh.abort(rank));
       EXPECT_TRUE(std::holds_alternative<Finished>(outcome));
       const bool keeps_all = settings_.strategy == Strategy::ddp;
       EXPECT_EQ(model.there.size(), keeps_all ? model.units() : 0) << "what is not kept is gone";
       EXPECT_EQ(model.most, keeps_all ? model.units() : 2) << "the head, and what it borrows";
-      results[rank] = {seen.losses,
-                       seen.norms,
-                       seen.validations,
-                       {state.values.values().begin(), state.values.values().end()}};
+      const auto values = its.state.values.values();
+      results[rank] = {its.observer.losses,
+                       its.observer.norms,
+                       its.observer.validations,
+                       {values.begin(), values.end()}};
     });
     return results;
   }
