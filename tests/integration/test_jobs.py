@@ -318,7 +318,8 @@ def test_a_spare_takes_the_ranks_of_a_lost_host(make, bed, loss):
     assert job.host("h2", status)["state"] in ("lost", "connecting"), job.host("h2", status)
     # A controller that cannot get at the processor may hear of the data path before it may judge a
     # silence that could be its own.
-    incident = incident_of(status, "host_lost", "link_down")
+    data_too = ("link_down",) if loss == "cable pulled" else ()
+    incident = incident_of(status, "host_lost", *data_too)
     assert incident["host"] == "h2" and incident["verdict"] == "replace_host"
     assert "h2" in incident["sentence"] and "h3" in incident["sentence"]
 
